@@ -1,0 +1,175 @@
+"""Deploy the CDK app to an embedded AWS with the real CDK CLI.
+
+The CLI and Node come from npm and PyPI into `.cache/` and `.venv`; neither a
+global installation nor an AWS account is needed.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from local.clock import remove_shared_memory
+from local.emulator import ACCOUNT, CACHE, REGION, ROOT, EmbeddedAws
+
+CDK_VERSION = "2.1148.1"
+
+_CLI_HOME = CACHE / "cdk-cli"
+_CLI = _CLI_HOME / "node_modules" / "aws-cdk" / "bin" / "cdk"
+_NODE_BIN = Path(sys.executable).parent
+_DEPLOY_SECONDS = 600.0
+_TAIL_LINES = 40
+
+Outputs = dict[str, dict[str, str]]
+
+
+class DeployError(RuntimeError):
+    """The CDK CLI failed. The message ends with the tail of what it printed."""
+
+
+def deploy(
+    aws: EmbeddedAws,
+    *,
+    context: Mapping[str, str] | None = None,
+    stacks: Sequence[str] | None = None,
+    app: Path = ROOT,
+    quiet: bool = False,
+) -> Outputs:
+    """Bootstrap if needed and deploy; the outputs by stack name.
+
+    `stacks=None` deploys all. `context` is passed on as `-c key=value`, after
+    `env=local`. `app` is the folder that holds `cdk.json`. Progress goes to
+    standard error unless `quiet`.
+    """
+    cdk = _Cdk(aws=aws, quiet=quiet)
+    settings = {"env": "local", **(context or {})}
+    options = [part for item in settings.items() for part in ("-c", "=".join(item))]
+    if not _is_bootstrapped(aws):
+        cdk.run("bootstrap", f"aws://{ACCOUNT}/{REGION}", app=aws.home)
+    outputs = aws.home / "outputs.json"
+    cdk.run(
+        "deploy",
+        *(stacks or ["--all"]),
+        *options,
+        "--require-approval=never",
+        "--method=direct",
+        "--asset-parallelism=true",
+        "--concurrency=4",
+        "--progress=events",
+        f"--outputs-file={outputs}",
+        app=app,
+    )
+    found: Outputs = json.loads(outputs.read_text(encoding="utf-8"))
+    return found
+
+
+def cdk_cli() -> list[str]:
+    """The command that runs the pinned CDK CLI, installed at first use."""
+    if _installed_version() != CDK_VERSION:
+        shutil.rmtree(_CLI_HOME, ignore_errors=True)
+        _CLI_HOME.mkdir(parents=True)
+        print(f"Installing the CDK CLI {CDK_VERSION} into {_CLI_HOME.name} ...", file=sys.stderr)
+        _checked(
+            [
+                str(_NODE_BIN / "npm"),
+                "install",
+                "--no-audit",
+                "--no-fund",
+                "--no-package-lock",
+                "--ignore-scripts",
+                f"--cache={CACHE / 'npm'}",
+                f"--prefix={_CLI_HOME}",
+                f"aws-cdk@{CDK_VERSION}",
+            ],
+            cwd=_CLI_HOME,
+            env=_node_environment(),
+            quiet=True,
+        )
+    return [str(_NODE_BIN / "node"), str(_CLI)]
+
+
+class _Cdk:
+    def __init__(self, *, aws: EmbeddedAws, quiet: bool) -> None:
+        self._command = cdk_cli()
+        self._quiet = quiet
+        self._output = aws.home / "cdk.out"
+        self._environment = {
+            **_node_environment(),
+            **aws.env,
+            **aws.clock.environment(),  # the CLI waits for events by their time
+            "CDK_DEFAULT_ACCOUNT": ACCOUNT,
+            "CDK_DEFAULT_REGION": REGION,
+            "CDK_DISABLE_CLI_TELEMETRY": "true",
+            "CDK_HOME": str(CACHE / "cdk-home"),
+        }
+
+    def run(self, *arguments: str, app: Path) -> None:
+        fixed = ["--no-notices", "--no-version-reporting", "--ci"]
+        _checked(
+            [*self._command, *arguments, f"--output={self._output}", *fixed],
+            cwd=app,
+            env=self._environment,
+            quiet=self._quiet,
+        )
+
+
+def _checked(
+    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], quiet: bool
+) -> None:
+    """Run, showing progress; DeployError with the tail of the output if it fails."""
+    lines: list[str] = []
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                if not quiet:
+                    print(f"  {line.rstrip()}", file=sys.stderr)
+        except BaseException:
+            process.terminate()
+            raise
+        finally:
+            process.wait()
+            remove_shared_memory(process.pid)
+    if process.returncode != 0:
+        tail = "".join(lines[-_TAIL_LINES:])
+        raise DeployError(f"{' '.join(command[1:4])} failed ({process.returncode})\n{tail}")
+
+
+def _is_bootstrapped(aws: EmbeddedAws) -> bool:
+    return aws.session().client("s3").list_buckets()["Buckets"] != []
+
+
+def _installed_version() -> str | None:
+    manifest = _CLI_HOME / "node_modules" / "aws-cdk" / "package.json"
+    if not manifest.exists():
+        return None
+    version: str = json.loads(manifest.read_text(encoding="utf-8"))["version"]
+    return version
+
+
+def _node_environment() -> dict[str, str]:
+    """The caller's environment with the venv's Node first, and temporary files in the cache."""
+    temporary = CACHE / "tmp"
+    temporary.mkdir(parents=True, exist_ok=True)
+    own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return {
+        **own,
+        "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(CACHE / "jsii"),
+        "NODE_DISABLE_COMPILE_CACHE": "1",
+        "PATH": os.pathsep.join([str(_NODE_BIN), own.get("PATH", os.defpath)]),
+        "TMPDIR": str(temporary),
+        "npm_config_update_notifier": "false",
+    }

@@ -1,0 +1,125 @@
+"""What the running emulator is doing: served at `/_local/status`, read by `EmbeddedAws`.
+
+It answers what the clock and the tests need: is anything still moving, and
+when is the next instant at which something happens by itself?
+"""
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ministack.services import dynamodb, lambda_svc, scheduler, sqs, stepfunctions
+
+PATH = "/_local/status"
+
+Scope = dict[str, Any]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Any, Send], Awaitable[None]]
+
+waits: dict[int, float] = {}
+"""Epoch seconds that running state machines wait for, by waiter (kept by the shims)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """One look at the emulator. Instants are ISO 8601 in UTC."""
+
+    now: str
+    running: int
+    """Lambda invocations in flight, and workflows that are not waiting."""
+    deliverable: int
+    """Messages that a queue's function could be given now."""
+    stream_backlog: int
+    """Table changes that a stream's function has not read."""
+    due_schedules: int
+    """One-time schedules whose instant has come and that have not fired."""
+    next_instant: str | None
+    """The earliest of: a schedule's instant, a delayed message, a workflow's wait."""
+    schedules: int
+
+    @property
+    def busy(self) -> bool:
+        """Something is moving, or would without any time passing."""
+        return bool(self.running or self.deliverable or self.stream_backlog or self.due_schedules)
+
+
+def take() -> Status:
+    """Look at the emulator this code runs in."""
+    now = time.time()
+    pending = [at for at in _pending_schedules() if at > now]
+    messages = [message["visible_at"] for message in _messages_for_functions()]
+    waited_for = [at for at in list(waits.values()) if at > now]
+    delayed = [at for at in messages if at > now]
+    upcoming = min([*pending, *delayed, *waited_for], default=None)
+    return Status(
+        now=_iso(now),
+        running=_invocations() + _workflows(),
+        deliverable=len(messages) - len(delayed),
+        stream_backlog=sum(_stream_backlogs()),
+        due_schedules=sum(1 for at in _pending_schedules() if at <= now),
+        next_instant=None if upcoming is None else _iso(upcoming),
+        schedules=len(scheduler._schedules._data),
+    )
+
+
+def served(app: App) -> App:
+    """`app` with the status added at its path."""
+
+    async def with_status(scope: Scope, receive: Any, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != PATH:
+            await app(scope, receive, send)
+            return
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        body = json.dumps(asdict(take())).encode()
+        await send({"type": "http.response.body", "body": body})
+
+    return with_status
+
+
+def _invocations() -> int:
+    executing, _ = lambda_svc.executions_in_flight()
+    return max(executing, sum(list(lambda_svc._esm_inflight.values())))
+
+
+def _workflows() -> int:
+    executions = list(stepfunctions._executions._data.values())
+    running = sum(1 for execution in executions if execution["status"] == "RUNNING")
+    return max(0, running - len(waits))
+
+
+def _pending_schedules() -> Iterator[float]:
+    for key, schedule in list(scheduler._schedules._data.items()):
+        if schedule["State"] == "ENABLED" and key not in scheduler._schedule_last_fired:
+            at = scheduler._at_time_epoch(schedule["ScheduleExpression"])
+            if at is not None:
+                yield at
+
+
+def _sources(service: str) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    for key, mapping in list(lambda_svc._esms._data.items()):
+        if mapping.get("Enabled", True) and f":{service}:" in mapping["EventSourceArn"]:
+            yield key, mapping
+
+
+def _messages_for_functions() -> Iterator[dict[str, Any]]:
+    sources = {mapping["EventSourceArn"] for _, mapping in _sources("sqs")}
+    for queue in list(sqs._queues._data.values()):
+        if queue["attributes"].get("QueueArn") in sources:
+            yield from (m for m in list(queue["messages"]) if "visible_at" in m)
+
+
+def _stream_backlogs() -> Iterator[int]:
+    for key, mapping in _sources("dynamodb"):
+        account, region, _ = key
+        table = mapping["EventSourceArn"].split("/")[1]
+        end = dynamodb.stream_end_position(table, account_id=account, region=region)
+        position = lambda_svc._dynamodb_stream_positions._data.get(key)
+        yield 0 if position is None else max(0, end - position)
+
+
+def _iso(epoch: float) -> str:
+    return datetime.fromtimestamp(epoch, UTC).isoformat()
