@@ -1,0 +1,50 @@
+"""Who moves money: `external` (the marketplace itself, asked by event) and `ledger` (a table that only says so)."""
+
+import hashlib
+from datetime import datetime
+
+from duebook.domain.errors import ConditionFailed
+from duebook.domain.payment import Asked, Done, Outcome, Payment
+from duebook.domain.times import iso
+from duebook.service.ports import If, Put, Table
+
+
+class ExternalPayments:
+    """The marketplace pays: the event `payment.requested` asks it, `POST /payments/{payment_id}/result` answers."""
+
+    by_event = True
+
+    def send(self, payment: Payment, now: datetime) -> Outcome:
+        return Asked()
+
+    def find(self, payment: Payment, now: datetime) -> Outcome | None:
+        return None
+
+
+class LedgerPayments:
+    """For the embedded AWS only: a transfer is a row, one for each idempotency key, as a provider keeps it.
+
+    It does not dedupe by the reference, just as a provider does not: two keys make two transfers.
+    """
+
+    by_event = False
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def send(self, payment: Payment, now: datetime) -> Outcome:
+        ref = f"tr_{hashlib.sha256(payment.key.encode()).hexdigest()[:24]}"
+        row = {
+            "pk": f"transfers#{payment.payment_id}", "sk": payment.key, "provider_ref": ref, "kind": payment.kind.value,
+            "amount": payment.amount, "currency": payment.currency, "at": iso(now),
+        }
+        try:
+            self._table.write(Put(item=row, condition=If(absent=True)))
+        except ConditionFailed:
+            pass
+        return Done(ref)
+
+    def find(self, payment: Payment, now: datetime) -> Outcome | None:
+        for row in self._table.query(f"transfers#{payment.payment_id}", "").items:
+            return Done(row["provider_ref"])
+        return None

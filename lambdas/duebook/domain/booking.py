@@ -1,0 +1,220 @@
+"""The booking and the jobs that follow from it: the truth that every other row, schedule and wake-up is derived from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Literal
+
+from duebook.domain.names import LIFECYCLE_JOBS, pay_job
+from duebook.domain.payment import Kind
+from duebook.domain.policy import Policy
+from duebook.domain.times import Moment
+
+MOST_OWN_JOBS = 25
+MOST_PAST_JOBS = 50
+"""Requests of finished own jobs that are remembered, so that a late repeat is recognised; the oldest are forgotten."""
+
+Anchor = Literal["event_start", "event_end"]
+
+
+class State(StrEnum):
+    REQUESTED = "requested"
+    ACCEPTED = "accepted"
+    PAID = "paid"
+    EVENT_CLOSED = "event_closed"
+    COMPLETED = "completed"
+    PAYING = "paying"
+    PAID_OUT = "paid_out"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+PAYABLE = (State.PAID, State.EVENT_CLOSED, State.COMPLETED)
+"""The customer has paid and the payout is not decided yet."""
+OFF = (State.REJECTED, State.EXPIRED, State.CANCELLED)
+"""The event will not happen."""
+
+
+class Role(StrEnum):
+    CUSTOMER = "customer"
+    CHEF = "chef"
+    OPERATOR = "operator"
+    MEDIATOR = "mediator"
+    SYSTEM = "system"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who the marketplace says did it; `id` is opaque."""
+
+    role: Role
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnJob:
+    """A caller's request to be woken: at an instant, or `offset` from the event's start or end."""
+
+    at: Moment | None = None
+    anchor: Anchor | None = None
+    offset: timedelta = timedelta()
+    keep_on_cancel: bool = False
+    revision: int | None = None
+    request_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastJob:
+    """What is remembered of an own job that fired or was removed: enough to recognise a late or repeated request."""
+
+    revision: int | None
+    request_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A job row as last written. `generation` is the booking's version then, so it never restarts."""
+
+    run_at: datetime
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPayment:
+    """A payment that is not finished, in brief; None: it waits for a person."""
+
+    kind: Kind
+    amount: int
+    next_attempt_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engagement:
+    """What a managed booking is about; an id that only holds own jobs has none."""
+
+    state: State
+    customer_id: str
+    chef_id: str
+    event_start: Moment
+    event_end: Moment
+    price: int
+    currency: str
+    policy: Policy
+    requested_at: datetime
+    accepted_at: datetime | None = None
+    paid_at: datetime | None = None
+    captured: int = 0
+    charge_ref: str | None = None
+    refunded: int = 0
+    paid_out: int = 0
+    fee: int = 0
+    """`refunded`, `paid_out` and `fee` as decided; the payment rows tell whether the money has moved."""
+    payments_made: int = 0
+    payments: Mapping[int, OpenPayment] = field(default_factory=lambda: MappingProxyType({}))
+    request_hash: str = ""
+    revision: int | None = None
+
+    @property
+    def reject_at(self) -> datetime:
+        """The chef may accept strictly before this."""
+        return min(self.requested_at + timedelta(seconds=self.policy.accept_within), self.event_start.instant)
+
+    @property
+    def unpaid_at(self) -> datetime:
+        """The customer may pay strictly before this."""
+        accepted = self.accepted_at or self.requested_at
+        return min(accepted + timedelta(seconds=self.policy.pay_within), self.event_start.instant)
+
+    @property
+    def complete_at(self) -> datetime:
+        return self.event_end.instant + timedelta(seconds=self.policy.complete_after)
+
+    @property
+    def release_at(self) -> datetime:
+        """The payout's ordinary instant; nobody is paid for the event before it."""
+        return self.complete_at + timedelta(seconds=self.policy.dispute_within)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booking:
+    """One booking, or an id that holds only own jobs (`engagement` is None). Holds all that decides."""
+
+    booking_id: str
+    version: int = 0
+    engagement: Engagement | None = None
+    own: Mapping[str, OwnJob] = field(default_factory=lambda: MappingProxyType({}))
+    past: Mapping[str, PastJob] = field(default_factory=lambda: MappingProxyType({}))
+    planned: Mapping[str, Planned] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def state(self) -> State | None:
+        return self.engagement.state if self.engagement else None
+
+
+def own_run_at(job: OwnJob, engagement: Engagement | None) -> datetime | None:
+    """When an own job is due; None for an anchored one without an event."""
+    if job.at is not None:
+        return job.at.instant
+    if engagement is None:
+        return None
+    anchor = engagement.event_start if job.anchor == "event_start" else engagement.event_end
+    return anchor.instant + job.offset
+
+
+def jobs_for(booking: Booking) -> dict[str, datetime]:
+    """Every job that should exist now, and when it is due: a pure function of the booking."""
+    engagement = booking.engagement
+    jobs = lifecycle_jobs(engagement) if engagement else {}
+    off = engagement is not None and engagement.state in OFF
+    for name, own in booking.own.items():
+        run_at = own_run_at(own, engagement)
+        if run_at is not None and (own.keep_on_cancel or not off):
+            jobs[name] = run_at
+    return jobs
+
+
+def lifecycle_jobs(engagement: Engagement) -> dict[str, datetime]:
+    """The built-in jobs: the whole forecast, from the day it is known."""
+    jobs: dict[str, datetime] = {}
+    match engagement.state:
+        case State.REQUESTED:
+            jobs["reject_request"] = engagement.reject_at
+        case State.ACCEPTED:
+            jobs["cancel_unpaid"] = engagement.unpaid_at
+        case State.PAID:
+            jobs["close_event"] = engagement.event_end.instant
+        case _:
+            pass
+    if engagement.state in (State.PAID, State.EVENT_CLOSED):
+        jobs["complete_order"] = engagement.complete_at
+    if engagement.state in PAYABLE:
+        jobs["release_payment"] = engagement.release_at
+    for number, payment in engagement.payments.items():
+        if payment.next_attempt_at is not None:
+            jobs[pay_job(number)] = payment.next_attempt_at
+    return jobs
+
+
+def in_order(jobs: Mapping[str, datetime]) -> list[tuple[datetime, str]]:
+    """Jobs by instant; at the same instant own jobs first, then the lifecycle's in its order."""
+    rank = {name: position for position, name in enumerate(LIFECYCLE_JOBS, start=1)}
+    return [(run_at, name) for run_at, _, name in sorted((at, rank.get(name, 0), name) for name, at in jobs.items())]
+
+
+def replanned(before: Booking | None, after: Booking, *, renew: frozenset[str] = frozenset()) -> Booking:
+    """`after` as the next version, its job rows planned anew: an unchanged job keeps its generation, others get this one.
+
+    `renew`: jobs that get a new generation though their instant is the same (new payload, redriven).
+    """
+    version = (before.version if before else 0) + 1
+    old = before.planned if before else {}
+    planned = {
+        name: old[name]
+        if name in old and old[name].run_at == run_at and name not in renew
+        else Planned(run_at, version)
+        for name, run_at in jobs_for(after).items()
+    }
+    return replace(after, version=version, planned=planned)

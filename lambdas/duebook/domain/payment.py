@@ -1,0 +1,221 @@
+"""The money fence: one payout or refund, from the intent to a definite end, whatever gets lost in between.
+
+The rule: before the provider is called, the row says `unknown`, with a lease longer than the function's time-out. A
+provider forgets idempotency keys (Stripe: "keys can be removed after at least 24 hours"; a saved 500 is replayed;
+docs.stripe.com/api/idempotent_requests), so after 23 h, or after a replayed error, the payment is looked up by its
+reference first, and only when the last attempt is over 2 h old, because lists lag.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import assert_never
+
+KEY_IS_SAFE = timedelta(hours=23)
+LISTS_LAG = timedelta(hours=2)
+LEASE = timedelta(minutes=3)
+"""Longer than the payments worker's time-out of 60 s, with room for clock skew between functions."""
+RETRY_DELAYS = tuple(timedelta(minutes=m) for m in (1, 5, 15, 60, 180, 360))
+ASK_AGAIN = timedelta(hours=12)
+MOST_ATTEMPTS = 20
+"""Then a person has to look: nothing is retried for ever."""
+
+
+class Kind(StrEnum):
+    PAYOUT = "payout"
+    REFUND = "refund"
+
+
+class Status(StrEnum):
+    INTENT = "intent"
+    UNKNOWN = "unknown"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payment:
+    """One payout or refund. `amount` in minor units; `payment_id` is the reference the provider is given."""
+
+    payment_id: str
+    booking_id: str
+    number: int
+    kind: Kind
+    amount: int
+    currency: str
+    chef_id: str
+    charge_ref: str | None
+    created_at: datetime
+    next_attempt_at: datetime | None
+    status: Status = Status.INTENT
+    epoch: int = 1
+    attempt: int = 0
+    epoch_started_at: datetime | None = None
+    attempted_at: datetime | None = None
+    lease_until: datetime | None = None
+    look_up_first: bool = False
+    provider_ref: str | None = None
+    reason: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The provider's idempotency key: the reference and the epoch."""
+        return f"{self.payment_id}.e{self.epoch}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in (Status.INTENT, Status.UNKNOWN)
+
+    @property
+    def needs_attention(self) -> bool:
+        """No automatic attempt follows: it failed for sure, or too many attempts stayed without an answer."""
+        return self.status is Status.FAILED or (self.is_open and self.next_attempt_at is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The provider moved the money; `provider_ref` is its id for it."""
+
+    provider_ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The provider definitely refused, and will not do it later."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertain:
+    """Nobody knows whether the money moved. `saved_error`: the provider replays an error it saved under this key."""
+
+    reason: str
+    saved_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The marketplace was asked by event and will answer through the API."""
+
+
+Outcome = Done | Failed | Uncertain | Asked
+
+
+class Act(StrEnum):
+    """What to do with a payment now."""
+
+    SEND = "send"
+    LOOK_UP = "look_up"
+    WAIT = "wait"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    act: Act
+    reason: str
+    until: datetime | None = None
+
+
+def decide(payment: Payment, now: datetime, *, by_event: bool = False) -> Decision:
+    """What may be done with this payment at `now`. `by_event`: the marketplace itself dedupes by the reference."""
+    match payment.status:
+        case Status.DONE | Status.FAILED:
+            return Decision(Act.NOTHING, f"payment is {payment.status}")
+        case Status.INTENT | Status.UNKNOWN:
+            pass
+        case _:
+            assert_never(payment.status)
+    if payment.next_attempt_at is None:
+        return Decision(Act.NOTHING, "waits for a person")
+    if payment.lease_until is not None and now < payment.lease_until:
+        return Decision(Act.WAIT, "an attempt may still be running", payment.lease_until)
+    if now < payment.next_attempt_at:
+        return Decision(Act.WAIT, "not due yet", payment.next_attempt_at)
+    if payment.status is Status.INTENT or payment.epoch_started_at is None:
+        return Decision(Act.SEND, "first attempt")
+    if by_event:
+        return Decision(Act.SEND, "ask again under the same reference")
+    if now < payment.epoch_started_at + KEY_IS_SAFE and not payment.look_up_first:
+        return Decision(Act.SEND, "the provider still knows the key")
+    quiet_at = (payment.attempted_at or payment.epoch_started_at) + LISTS_LAG
+    if now < quiet_at:
+        return Decision(Act.WAIT, "the provider's lists may lag behind the last attempt", quiet_at)
+    return Decision(Act.LOOK_UP, "the key may be forgotten or holds a saved error: look it up by reference")
+
+
+def claim(payment: Payment, act: Act, now: datetime) -> Payment:
+    """The row as it must be committed before the provider is called."""
+    lease = now + LEASE
+    if act is Act.LOOK_UP:
+        return replace(payment, lease_until=lease, next_attempt_at=lease, attempt=payment.attempt + 1)
+    return replace(
+        payment,
+        status=Status.UNKNOWN,
+        attempt=payment.attempt + 1,
+        epoch_started_at=payment.epoch_started_at or now,
+        attempted_at=now,
+        lease_until=lease,
+        next_attempt_at=lease,
+    )
+
+
+def not_found(payment: Payment, now: datetime) -> Payment:
+    """The provider surely has no such payment: a new epoch, so a new key, sent at once."""
+    return replace(
+        payment,
+        epoch=payment.epoch + 1,
+        epoch_started_at=now,
+        attempted_at=now,
+        look_up_first=False,
+        lease_until=now + LEASE,
+        next_attempt_at=now + LEASE,
+    )
+
+
+def record(payment: Payment, outcome: Outcome, now: datetime) -> Payment:
+    """The row after an answer."""
+    match outcome:
+        case Done(provider_ref):
+            return replace(
+                payment, status=Status.DONE, provider_ref=provider_ref, next_attempt_at=None, lease_until=None, reason=None
+            )
+        case Failed(why):
+            return replace(payment, status=Status.FAILED, reason=why, next_attempt_at=None, lease_until=None)
+        case Uncertain(why, saved_error):
+            reason: str | None = why
+            delay = RETRY_DELAYS[min(payment.attempt, len(RETRY_DELAYS)) - 1]
+            look_up_first = payment.look_up_first or saved_error
+        case Asked():
+            delay, reason, look_up_first = ASK_AGAIN, None, False
+        case _:
+            assert_never(outcome)
+    return replace(
+        payment,
+        lease_until=None,
+        look_up_first=look_up_first,
+        reason=reason,
+        next_attempt_at=now + delay if payment.attempt < MOST_ATTEMPTS else None,
+    )
+
+
+def retry(payment: Payment, now: datetime) -> Payment | None:
+    """A person says: try again. After a definite failure a new epoch; None when nothing is to be done.
+
+    While an attempt may still be running, or the next one is planned, pressing again changes nothing but the wait.
+    """
+    match payment.status:
+        case Status.DONE:
+            return None
+        case Status.FAILED:
+            return replace(
+                payment, status=Status.INTENT, epoch=payment.epoch + 1, attempt=0, epoch_started_at=None, reason=None,
+                look_up_first=False, next_attempt_at=now,
+            )
+        case Status.INTENT | Status.UNKNOWN:
+            at = max(now, payment.lease_until) if payment.lease_until else now
+            attempt = 0 if payment.next_attempt_at is None else payment.attempt
+            return replace(payment, attempt=attempt, next_attempt_at=at)
+        case _:
+            assert_never(payment.status)

@@ -1,0 +1,78 @@
+"""The marketplace's rules for one booking, snapshotted when it is made: changing the default touches no old booking."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import timedelta
+from typing import Any
+
+from duebook.domain.money import BASIS_POINTS, share
+
+HOUR = 3600
+DAY = 24 * HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """A customer who cancels at least `before` seconds ahead of the event gets `refund_bps`/10,000 back."""
+
+    before: int
+    refund_bps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Durations in seconds, shares in basis points."""
+
+    accept_within: int = DAY
+    pay_within: int = DAY // 2
+    event_length: int = 4 * HOUR
+    complete_after: int = 3 * HOUR
+    dispute_within: int = DAY
+    fee_bps: int = 1_000
+    cancellation: tuple[Tier, ...] = (
+        Tier(before=30 * DAY, refund_bps=10_000),
+        Tier(before=7 * DAY, refund_bps=5_000),
+    )
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "cancellation" and (type(value) is not int or value < 0):
+                raise ValueError(f"policy.{field.name} is a whole number, 0 or more, not {value!r}")
+        for tier in self.cancellation:
+            if not 0 <= tier.refund_bps <= BASIS_POINTS or tier.before < 0:
+                raise ValueError("policy.cancellation: refund_bps is 0 to 10000, before is 0 or more")
+        if self.fee_bps > BASIS_POINTS:
+            raise ValueError("policy.fee_bps is 0 to 10000")
+
+    def refund(self, captured: int, left: timedelta) -> int:
+        """What a customer who cancels with `left` to go gets back: the most generous tier that is reached."""
+        reached = [tier.refund_bps for tier in self.cancellation if left >= timedelta(seconds=tier.before)]
+        return share(captured, max(reached, default=0))
+
+    def fee(self, amount: int) -> int:
+        """The platform's part of what the customer pays in the end; the chef gets the remainder."""
+        return share(amount, self.fee_bps)
+
+    def overridden(self, overrides: Mapping[str, Any]) -> "Policy":
+        """This policy with some values replaced; `cancellation` as a list of `{before, refund_bps}`.
+
+        Raises ValueError naming what is wrong.
+        """
+        unknown = overrides.keys() - {field.name for field in fields(self)}
+        if unknown:
+            raise ValueError(f"policy has no {', '.join(sorted(unknown))}")
+        values = dict(overrides)
+        if "cancellation" in values:
+            values["cancellation"] = tuple(Tier(**tier) for tier in values["cancellation"])
+        return replace(self, **values)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as stored and shown."""
+        return {**asdict(self), "cancellation": [asdict(tier) for tier in self.cancellation]}
+
+
+def policy_from(stored: Mapping[str, Any]) -> Policy:
+    """The snapshot as stored. Fields that a later release added take their default; ones it dropped are ignored."""
+    known = {field.name for field in fields(Policy)}
+    return Policy().overridden({name: value for name, value in stored.items() if name in known})

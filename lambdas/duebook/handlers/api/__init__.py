@@ -1,0 +1,315 @@
+"""The HTTP API: a request is checked for its shape, handed to one use case, and its answer or error put into JSON.
+
+Authorization is IAM's, route by route (see stacks/components/api.py); the actor in a body is whom the caller vouches for.
+"""
+
+import json
+import re
+from datetime import datetime
+from typing import Annotated, Any
+
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.event_handler.openapi.exceptions import RequestUnsupportedContentType, RequestValidationError
+from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
+
+from duebook import wiring
+from duebook.domain import errors, names
+from duebook.domain.booking import Booking
+from duebook.domain.payment import Done, Failed
+from duebook.domain.times import moment
+from duebook.handlers.api import models, views
+from duebook.handlers.support import count, logger, metrics
+from duebook.service import pay, queries, reconcile
+from duebook.service.bookings import Key
+from duebook.service.commands import Commands, canonical_hash
+from duebook.service.ports import Item
+from duebook.service.rows import PAYMENT_PREFIX
+from duebook.settings import setting
+
+LARGEST_BODY = 64 * 1024
+"""Bytes of a request body; an own job's payload has half of it at most."""
+
+app = APIGatewayHttpResolver(enable_validation=True)
+
+BookingId = Annotated[str, Path(pattern=f"^{names.BOOKING_ID}$")]
+JobName = Annotated[str, Path(pattern=f"^{names.JOB_NAME}$")]
+PaymentId = Annotated[str, Path(pattern=f"^{names.PAYMENT_ID}$")]
+Limit = Annotated[int, Query(ge=1, le=500)]
+Cursor = Annotated[str | None, Query(max_length=256)]
+Json = dict[str, Any]
+
+_IDEMPOTENCY_KEY = r"[0-9A-Za-z_.:@-]{1,128}"
+
+
+def _commands() -> Commands:
+    return Commands(wiring.bookings(), wiring.default_policy())
+
+
+def _given(body: models.Request) -> Json:
+    return body.model_dump(mode="json", exclude_unset=True)
+
+
+def _key(body: Json) -> Key | None:
+    value = app.current_event.headers.get("idempotency-key")
+    if value is None:
+        return None
+    if not re.fullmatch(_IDEMPOTENCY_KEY, value):
+        raise errors.InvalidRequest("bad_idempotency_key", "Idempotency-Key", f"must match {_IDEMPOTENCY_KEY}")
+    return Key(value=value, request_hash=canonical_hash({"path": app.current_event.path, "body": body}))
+
+
+def _shown(booking: Booking, applied: bool | None = None) -> Json:
+    shown = views.booking(booking, queries.payments(wiring.bookings().table, booking.booking_id))
+    return shown if applied is None else shown | {"applied": applied}
+
+
+# --- schedules -----------------------------------------------------------------------------------------------------
+
+
+@app.put("/bookings/<booking_id>/jobs/<job>", tags=["schedules"])
+def put_job(booking_id: BookingId, job: JobName, body: Annotated[models.JobIn, Body()]) -> Json:
+    """Make an own job, or replace its instant and payload. Works for any booking id, made here or not."""
+    row, applied = _commands().put_job(booking_id, job, _given(body))
+    return views.job(row) | {"applied": applied}
+
+
+@app.delete("/bookings/<booking_id>/jobs/<job>", tags=["schedules"])
+def delete_job(
+    booking_id: BookingId, job: JobName, revision: Annotated[int | None, Query(ge=0, le=models.LARGEST_REVISION)] = None
+) -> Json:
+    """Remove an own job."""
+    applied = _commands().delete_job(booking_id, job, revision)
+    return {"booking_id": booking_id, "job": job, "applied": applied}
+
+
+@app.get("/bookings/<booking_id>/jobs", tags=["schedules"])
+def get_jobs(booking_id: BookingId) -> Json:
+    """What is scheduled for a booking, by instant."""
+    _existing(booking_id)
+    return {"jobs": [views.job(row) for row in queries.jobs(wiring.bookings().table, booking_id)]}
+
+
+@app.get("/jobs", tags=["schedules"])
+def get_due(
+    start: Annotated[str, Query(alias="from", max_length=64)],
+    end: Annotated[str, Query(alias="to", max_length=64)],
+    job: Annotated[str | None, Query(pattern=f"^{names.JOB_NAME}$")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Json:
+    """Pending work in a window of at most 31 days, in order."""
+    listing = queries.due(
+        wiring.bookings().table, _query_time(start, "from"), _query_time(end, "to"), job=job, cursor=cursor, limit=limit
+    )
+    return {"jobs": [views.job(row) for row in listing.items], "cursor": listing.cursor}
+
+
+# --- bookings ------------------------------------------------------------------------------------------------------
+
+
+@app.put("/bookings/<booking_id>", tags=["bookings"])
+def put_booking(booking_id: BookingId, body: Annotated[models.BookingIn, Body()]) -> Json:
+    """Take on a managed booking."""
+    return _shown(*_commands().put_booking(booking_id, _given(body)))
+
+
+@app.get("/bookings/<booking_id>", tags=["bookings"])
+def get_booking(booking_id: BookingId) -> Json:
+    return _shown(_existing(booking_id))
+
+
+@app.post("/bookings/<booking_id>/accept", tags=["bookings"])
+def accept(booking_id: BookingId, body: Annotated[models.AcceptIn, Body()]) -> Json:
+    given = _given(body)
+    return _shown(*_commands().accept(booking_id, given, _key(given)))
+
+
+@app.post("/bookings/<booking_id>/decline", tags=["bookings"])
+def decline(booking_id: BookingId, body: Annotated[models.DeclineIn, Body()]) -> Json:
+    given = _given(body)
+    return _shown(*_commands().decline(booking_id, given, _key(given)))
+
+
+@app.post("/bookings/<booking_id>/pay", tags=["bookings"])
+def pay_booking(booking_id: BookingId, body: Annotated[models.PayIn, Body()]) -> Json:
+    """The customer's money was captured; for a booking that is off, all of it is refunded."""
+    given = _given(body)
+    return _shown(*_commands().pay(booking_id, given, _key(given)))
+
+
+@app.post("/bookings/<booking_id>/move", tags=["bookings"])
+def move(booking_id: BookingId, body: Annotated[models.MoveIn, Body()]) -> Json:
+    given = _given(body)
+    return _shown(*_commands().move(booking_id, given, _key(given)))
+
+
+@app.post("/bookings/<booking_id>/cancel", tags=["bookings"])
+def cancel(booking_id: BookingId, body: Annotated[models.CancelIn, Body()]) -> Json:
+    given = _given(body)
+    return _shown(*_commands().cancel(booking_id, given, _key(given)))
+
+
+@app.get("/bookings/<booking_id>/history", tags=["bookings"])
+def get_history(
+    booking_id: BookingId, cursor: Annotated[str | None, Query(pattern="^[0-9]{1,10}$")] = None, limit: Limit = 100
+) -> Json:
+    """Everything that ever happened to a booking, oldest first."""
+    _existing(booking_id)
+    listing = queries.history(wiring.bookings().table, booking_id, cursor=cursor, limit=limit)
+    return {"history": [views.history(row) for row in listing.items], "cursor": listing.cursor}
+
+
+@app.get("/bookings/<booking_id>/payments", tags=["bookings"])
+def get_payments(booking_id: BookingId) -> Json:
+    _existing(booking_id)
+    return {"payments": [views.payment(row) for row in queries.payments(wiring.bookings().table, booking_id)]}
+
+
+# --- payments ------------------------------------------------------------------------------------------------------
+
+
+@app.get("/payments/<payment_id>", tags=["payments"])
+def get_payment(payment_id: PaymentId) -> Json:
+    return _payment(payment_id)
+
+
+@app.post("/payments/<payment_id>/result", tags=["payments"])
+def payment_result(payment_id: PaymentId, body: Annotated[models.ResultIn, Body()]) -> Json:
+    """The marketplace's answer to a payment it was asked for by event."""
+    outcome: Done | Failed
+    if body.status == "done":
+        outcome = Done(body.provider_ref or "")
+    else:
+        outcome = Failed(body.reason or "")
+    _, applied = pay.result(wiring.bookings(), wiring.provider(), payment_id, outcome)
+    return _payment(payment_id) | {"applied": applied}
+
+
+# --- operations ----------------------------------------------------------------------------------------------------
+
+
+@app.get("/dead-letters", tags=["operations"])
+def get_dead_letters(
+    kind: Annotated[str, Query(pattern="^(dead|needs_attention|outbox)$")] = "dead", cursor: Cursor = None, limit: Limit = 100
+) -> Json:
+    """What a person has to look at, the longest waiting first."""
+    listing = queries.attention(wiring.bookings().table, kind, cursor=cursor, limit=limit)
+    return {"dead_letters": [views.attention(row, kind) for row in listing.items], "cursor": listing.cursor}
+
+
+@app.post("/bookings/<booking_id>/jobs/<job>/redrive", tags=["operations"])
+def redrive(booking_id: BookingId, job: JobName, body: Annotated[models.RedriveIn, Body()]) -> Json:
+    """Wake a dead or pending job now, under a new generation."""
+    given = _given(body)
+    return views.job(_commands().redrive(booking_id, job, given, _key(given)))
+
+
+@app.post("/reconcile", tags=["operations"])
+def start_reconcile() -> Response[str]:
+    """Compare and repair every level; after a deploy or a restore."""
+    answer = wiring.client("lambda").invoke(FunctionName=setting("RECONCILER_FUNCTION"), InvocationType="Event")
+    return _answer(202, {"started": True, "run": answer["ResponseMetadata"].get("RequestId")})
+
+
+@app.get("/reconcile", tags=["operations"])
+def get_reconcile() -> Json:
+    """Where the last reconcile run stands."""
+    found = reconcile.report(wiring.bookings())
+    if found is None:
+        raise errors.NotFound("no reconcile run has been started")
+    return views.report(found)
+
+
+# --- shared --------------------------------------------------------------------------------------------------------
+
+
+def _existing(booking_id: str) -> Booking:
+    booking = wiring.bookings().load(booking_id)
+    if booking is None:
+        raise errors.NotFound(f"there is no booking {booking_id}")
+    return booking
+
+
+def _payment(payment_id: str) -> Json:
+    row: Item | None = wiring.bookings().table.get(names.parent(payment_id), f"{PAYMENT_PREFIX}{payment_id}")
+    if row is None:
+        raise errors.NotFound(f"there is no payment {payment_id}")
+    return views.payment(row)
+
+
+def _query_time(text: str, field: str) -> datetime:
+    return moment(text, field).instant
+
+
+# --- errors --------------------------------------------------------------------------------------------------------
+
+_STATUS: tuple[tuple[type[errors.DuebookError], int], ...] = (
+    (errors.InvalidRequest, 422),
+    (errors.NotFound, 404),
+    (errors.Refused, 409),
+    (errors.VersionConflict, 409),
+    (errors.Throttled, 429),
+    (errors.AwsFailure, 503),
+)
+
+
+def _answer(status: int, body: Json) -> Response[str]:
+    return Response(status_code=status, content_type="application/json", body=json.dumps(body, separators=(",", ":")))
+
+
+def _error(status: int, code: str, message: str, **more: Any) -> Response[str]:
+    return _answer(status, {"error": {"code": code, "message": message, **more}})
+
+
+@app.exception_handler(errors.DuebookError)  # type: ignore[untyped-decorator]
+def _refused(error: errors.DuebookError) -> Response[str]:
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    if status >= 500:
+        logger.exception("request failed", extra={"code": error.code})
+    shown = {name: error.details[name] for name in ("field", "state") if error.details.get(name) is not None}
+    return _error(status, error.code, str(error), **shown)
+
+
+@app.exception_handler(RequestValidationError)  # type: ignore[untyped-decorator]
+def _malformed(error: RequestValidationError) -> Response[str]:
+    """The first thing wrong: its place as a dotted path, its kind as the code."""
+    first = error.errors()[0]
+    where = [str(part) for part in first["loc"] if part not in ("body", "query", "path", "header", "LocalTime")]
+    field = ".".join(part for part in where if not part.startswith(("constrained-str", "function-")))
+    is_json = first["type"] == "json_invalid"
+    message = "the body is no JSON" if is_json else str(first["msg"])
+    return _error(400 if is_json else 422, "malformed_json" if is_json else str(first["type"]), message, field=field or "body")
+
+
+@app.exception_handler(RequestUnsupportedContentType)  # type: ignore[untyped-decorator]
+def _not_json(error: RequestUnsupportedContentType) -> Response[str]:
+    return _error(415, "unsupported_content_type", "send application/json")
+
+
+@app.not_found
+def _no_route(error: NotFoundError) -> Response[str]:
+    return _error(404, "no_such_route", "there is no such route")
+
+
+@app.exception_handler(Exception)  # type: ignore[untyped-decorator]
+def _bug(error: Exception) -> Response[str]:
+    logger.exception("unexpected error")
+    count("ApiErrors")
+    return _error(500, "internal_error", "something went wrong here; the log has it")
+
+
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """API Gateway HTTP API event (payload 2.0) → response."""
+    body = event.get("body") or ""
+    if len(body) > LARGEST_BODY * (4 / 3 if event.get("isBase64Encoded") else 1):
+        return _serialized(_error(413, "body_too_large", f"a body has at most {LARGEST_BODY} bytes"))
+    try:
+        return app.resolve(event, context)
+    except RecursionError:
+        return _serialized(_error(400, "malformed_json", "the body is nested too deeply"))
+
+
+def _serialized(response: Response[str]) -> dict[str, Any]:
+    return {"statusCode": response.status_code, "headers": {"Content-Type": "application/json"}, "body": response.body}

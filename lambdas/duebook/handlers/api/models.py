@@ -1,0 +1,163 @@
+"""The shape of every request: types, patterns and bounds. What needs the clock or the booking is checked further in.
+
+Unknown fields are refused, whole numbers are strict (no float, no boolean, no text).
+"""
+
+from typing import Annotated, Any, Literal
+
+from iso4217 import Currency
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints, model_validator
+
+from duebook.domain.booking import Role
+from duebook.domain.money import BASIS_POINTS
+from duebook.domain.names import OPAQUE_ID
+
+LARGEST_AMOUNT = 10**15
+"""Minor units: far above any booking, well below what a DynamoDB number or a JSON reader keeps exact (2**53)."""
+LARGEST_REVISION = 2**53
+
+
+def _known_currency(code: str) -> str:
+    try:
+        exponent = Currency(code).exponent
+    except ValueError:
+        raise ValueError(f"{code!r} is no ISO 4217 currency") from None
+    if exponent is None:
+        raise ValueError(f"{code!r} has no minor unit")
+    return code
+
+
+Id = Annotated[str, StringConstraints(strict=True, pattern=f"^{OPAQUE_ID}$")]
+Text = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=500)]
+Minor = Annotated[StrictInt, Field(ge=0, le=LARGEST_AMOUNT)]
+Seconds = Annotated[StrictInt, Field(ge=0)]
+Bps = Annotated[StrictInt, Field(ge=0, le=BASIS_POINTS)]
+Revision = Annotated[StrictInt, Field(ge=0, le=LARGEST_REVISION)]
+CurrencyCode = Annotated[str, StringConstraints(strict=True, pattern="^[A-Z]{3}$"), AfterValidator(_known_currency)]
+TimeText = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=64)]
+
+
+class Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class LocalTime(Request):
+    """A wall clock's time in an IANA zone; `choose` is needed inside a DST overlap."""
+
+    local: TimeText
+    zone: TimeText
+    choose: Literal["earlier", "later"] | None = None
+
+
+TimeIn = TimeText | LocalTime
+
+
+class ActorIn(Request):
+    """Who the marketplace says did it."""
+
+    role: Role
+    id: Id | None = None
+
+
+class TierIn(Request):
+    before: Seconds
+    refund_bps: Bps
+
+
+class PolicyIn(Request):
+    """Overrides of the default policy: durations in seconds, shares in basis points."""
+
+    accept_within: Seconds | None = None
+    pay_within: Seconds | None = None
+    event_length: Annotated[StrictInt, Field(ge=1)] | None = None
+    complete_after: Seconds | None = None
+    dispute_within: Seconds | None = None
+    fee_bps: Bps | None = None
+    cancellation: Annotated[list[TierIn], Field(max_length=20)] | None = None
+
+
+class BookingIn(Request):
+    """A booking to take on. `state` and what goes with it: one that exists elsewhere already."""
+
+    customer_id: Id
+    chef_id: Id
+    event_start: TimeIn
+    event_end: TimeIn | None = None
+    price_minor: Minor
+    currency: CurrencyCode
+    policy: PolicyIn | None = None
+    revision: Revision | None = None
+    state: Literal["requested", "accepted", "paid", "event_closed", "completed"] | None = None
+    requested_at: TimeText | None = None
+    accepted_at: TimeText | None = None
+    paid_at: TimeText | None = None
+    captured_minor: Minor | None = None
+    charge_ref: Id | None = None
+
+
+class AcceptIn(Request):
+    actor: ActorIn | None = None
+
+
+class DeclineIn(Request):
+    actor: ActorIn | None = None
+    reason: Text | None = None
+
+
+class PayIn(Request):
+    captured_minor: Minor
+    charge_ref: Id
+    paid_at: TimeText | None = None
+
+
+class MoveIn(Request):
+    event_start: TimeIn
+    event_end: TimeIn | None = None
+    actor: ActorIn | None = None
+    reason: Text | None = None
+
+
+class CancelIn(Request):
+    actor: ActorIn
+    refund_minor: Minor | None = None
+    reason: Text | None = None
+
+
+class JobIn(Request):
+    """An own job: at an instant, or `offset` seconds from the event's start or end."""
+
+    run_at: TimeIn | None = None
+    anchor: Literal["event_start", "event_end"] | None = None
+    offset: Annotated[StrictInt, Field(ge=-(10**9), le=10**9)] | None = None
+    payload: Any = None
+    keep_on_cancel: StrictBool = False
+    revision: Revision | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "JobIn":
+        if (self.run_at is None) == (self.anchor is None):
+            raise ValueError("give either run_at, or anchor with offset")
+        if self.run_at is not None and self.offset is not None:
+            raise ValueError("offset goes with anchor")
+        return self
+
+
+class RedriveIn(Request):
+    actor: ActorIn | None = None
+    reason: Text | None = None
+
+
+class ResultIn(Request):
+    """The marketplace's answer to a payment it was asked for."""
+
+    status: Literal["done", "failed"]
+    provider_ref: Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)] | None = None
+    reason: Text | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> "ResultIn":
+        if self.status == "done" and self.provider_ref is None:
+            raise ValueError("a payment that is done needs provider_ref")
+        if self.status == "failed" and self.reason is None:
+            raise ValueError("a payment that failed needs reason")
+        return self

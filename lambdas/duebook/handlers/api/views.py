@@ -1,0 +1,89 @@
+"""What the API shows of each thing: instants as ISO 8601 in UTC, money in minor units, durations in seconds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from duebook.domain.booking import Booking
+from duebook.domain.times import Moment, iso
+from duebook.service import rows
+from duebook.service.codec import encode
+from duebook.service.ports import Item
+from duebook.service.reconcile import Report
+
+JOB_FIELDS = ("booking_id", "job", "run_at", "wake_at", "status", "attempts", "generation", "lane", "reason")
+PAYMENT_FIELDS = (
+    "payment_id", "booking_id", "kind", "currency", "status", "epoch", "attempt", "provider_ref", "next_attempt_at",
+    "reason", "created_at",
+)
+HISTORY_FIELDS = (
+    "version", "type", "at", "due", "job", "state", "cause", "actor", "reason", "idempotency_key", "data", "published_at",
+)
+
+View = dict[str, Any]
+
+
+def booking(value: Booking, payments: list[Item]) -> View:
+    view: View = {"booking_id": value.booking_id, "version": value.version, "state": value.state}
+    engagement = value.engagement
+    if engagement is None:
+        return view
+    return view | {
+        "revision": engagement.revision,
+        "customer_id": engagement.customer_id,
+        "chef_id": engagement.chef_id,
+        "event_start": _moment(engagement.event_start),
+        "event_end": _moment(engagement.event_end),
+        "price_minor": engagement.price,
+        "currency": engagement.currency,
+        "policy": engagement.policy.as_dict(),
+        "requested_at": iso(engagement.requested_at),
+        "accepted_at": engagement.accepted_at and iso(engagement.accepted_at),
+        "paid_at": engagement.paid_at and iso(engagement.paid_at),
+        "captured_minor": engagement.captured,
+        "charge_ref": engagement.charge_ref,
+        "refunded_minor": engagement.refunded,
+        "paid_out_minor": engagement.paid_out,
+        "fee_minor": engagement.fee,
+        "payments": [payment(row) for row in payments],
+    }
+
+
+def job(row: Mapping[str, Any]) -> View:
+    return {name: row.get(name) for name in JOB_FIELDS}
+
+
+def payment(row: Mapping[str, Any]) -> View:
+    reference, epoch = row["payment_id"], row["epoch"]
+    return {
+        **{name: row.get(name) for name in PAYMENT_FIELDS},
+        "amount_minor": row["amount"], "reference": reference, "idempotency_key": f"{reference}.e{epoch}",
+    }
+
+
+def history(row: Mapping[str, Any]) -> View:
+    view = {name: row.get(name) for name in HISTORY_FIELDS}
+    return view | ({"data": rows.event_of(row)["data"]} if "payload" in row else {})
+
+
+def attention(row: Mapping[str, Any], kind: str) -> View:
+    names = ("booking_id", "job", "payment_id", "attempts", "reason", "generation", "since")
+    view = {"kind": kind, **{name: row.get(name) for name in names}}
+    if str(row["pk"]).startswith("poison#"):
+        view["message_id"] = row["pk"].removeprefix("poison#")
+    if str(row["sk"]).startswith(rows.HISTORY_PREFIX):
+        view |= {"booking_id": row["pk"], "version": int(row["sk"].removeprefix(rows.HISTORY_PREFIX))}
+    return view
+
+
+def report(value: Report) -> View:
+    shown: View = encode(value)
+    shown.pop("after", None)
+    return shown | {
+        "status": "done" if value.phase == "done" else "running",
+        "differences": value.differences,
+        "finished_at": value.finished_at and iso(value.finished_at),
+    }
+
+
+def _moment(value: Moment) -> View:
+    return {"instant": iso(value.instant), "local": value.local, "zone": value.zone}

@@ -1,0 +1,151 @@
+"""The payment worker's use case: the wake-up of `pay_<n>`, and the answers of the `external` marketplace."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from duebook.domain.booking import Booking
+from duebook.domain.errors import ConditionFailed, Contention, NotFound, Permanent, Refused
+from duebook.domain.names import parent, payment_number
+from duebook.domain.payment import (
+    Act,
+    Asked,
+    Done,
+    Failed,
+    Outcome,
+    Payment,
+    Status,
+    Uncertain,
+    claim,
+    decide,
+    not_found,
+    record,
+)
+from duebook.domain.transitions import Step, payment_step
+from duebook.service.bookings import Bookings
+from duebook.service.ports import PaymentProvider, Queues, WakeUp
+from duebook.service.rows import Cause
+from duebook.service.wake import Woken, wake, wake_at
+
+
+def wake_payment(bookings: Bookings, queues: Queues, provider: PaymentProvider, wake_up: WakeUp, source: str) -> Woken:
+    """Do what the fence allows for one payment: at most one call that moves money, and only under a claim."""
+    woken = wake(bookings, queues, wake_up, source)
+    number = payment_number(wake_up.job)
+    if woken.booking is None or number is None or wake_up.job not in woken.booking.planned:
+        return woken
+    now = bookings.clock()
+    if woken.booking.planned[wake_up.job].run_at > now:
+        return woken
+    try:
+        payment = bookings.numbered_payment(wake_up.booking_id, number)
+    except NotFound as missing:
+        raise Permanent(f"{wake_up.job} is pending but its payment is missing") from missing
+    cause = Cause(source=source, job=wake_up.job, generation=wake_up.generation)
+    try:
+        reason = _attempt(bookings, queues, provider, woken.booking, payment, cause, now)
+    except (ConditionFailed, Contention):
+        return Woken(woken.booking, "another worker came first: it has the claim", woken.transitions)
+    return Woken(woken.booking, reason, woken.transitions)
+
+
+def _attempt(
+    bookings: Bookings, queues: Queues, provider: PaymentProvider, booking: Booking, payment: Payment, cause: Cause,
+    now: datetime,
+) -> str:
+    decision = decide(payment, now, by_event=provider.by_event)
+    match decision.act:
+        case Act.NOTHING:
+            return decision.reason
+        case Act.WAIT:
+            assert decision.until is not None
+            if payment.next_attempt_at != decision.until:
+                later = replace(payment, next_attempt_at=decision.until)
+                bookings.commit(booking, payment_step(booking, later, "payment.postponed", now, decision.reason), cause)
+            else:
+                generation = booking.planned[cause.job or ""].generation
+                wake_at(queues, booking.booking_id, cause.job or "", generation, decision.until, now)
+            return decision.reason
+        case Act.SEND if provider.by_event:
+            asked = record(claim(payment, Act.SEND, now), Asked(), now)
+            bookings.commit(booking, _requested(booking, asked, now, decision.reason), cause)
+            return f"asked the marketplace: {decision.reason}"
+        case Act.SEND | Act.LOOK_UP:
+            claimed = claim(payment, decision.act, now)
+            booking = bookings.commit(booking, _attempted(booking, claimed, now, decision.reason), cause)
+    if decision.act is Act.LOOK_UP:
+        found = provider.find(claimed, now)
+        if found is not None:
+            return _record(bookings, claimed, found, cause)
+        claimed = not_found(claimed, now)
+        bookings.commit(booking, _attempted(booking, claimed, now, "not found by its reference: a new epoch"), cause)
+    return _record(bookings, claimed, provider.send(claimed, now), cause)
+
+
+def _attempted(booking: Booking, payment: Payment, now: datetime, reason: str) -> Step:
+    return payment_step(booking, payment, "payment.attempted", now, reason, attempt=payment.attempt, key=payment.key)
+
+
+def _requested(booking: Booking, payment: Payment, now: datetime, reason: str) -> Step:
+    return payment_step(
+        booking, payment, "payment.requested", now, reason, attempt=payment.attempt, key=payment.key,
+        chef_id=payment.chef_id, charge_ref=payment.charge_ref,
+    )
+
+
+def _record(bookings: Bookings, claimed: Payment, outcome: Outcome, cause: Cause) -> str:
+    """Commit what the provider answered. A definite 'done' is always recorded; anything else only by its own attempt."""
+    reason = f"{type(outcome).__name__.lower()}: {getattr(outcome, 'reason', '')}".rstrip(": ")
+
+    def answer(booking: Booking | None, now: datetime) -> Step | None:
+        assert booking is not None
+        latest = bookings.payment(claimed.payment_id)
+        if latest.status is Status.DONE:
+            if isinstance(outcome, Done) and outcome.provider_ref != latest.provider_ref:
+                raise Permanent(
+                    f"{claimed.payment_id} was done as {latest.provider_ref} and again as {outcome.provider_ref}"
+                )
+            return None
+        if latest.attempt != claimed.attempt and not isinstance(outcome, Done):
+            return None
+        return _answered(booking, latest, outcome, now)
+
+    bookings.change(claimed.booking_id, cause, answer)
+    return reason
+
+
+def _answered(booking: Booking, payment: Payment, outcome: Outcome, now: datetime) -> Step:
+    answered = record(payment, outcome, now)
+    match outcome:
+        case Done(provider_ref):
+            return payment_step(booking, answered, "payment.done", now, "the money moved", provider_ref=provider_ref)
+        case Failed(reason):
+            return payment_step(booking, answered, "payment.failed", now, reason)
+        case Uncertain(reason):
+            type_ = "payment.needs_attention" if answered.needs_attention else "payment.uncertain"
+            return payment_step(booking, answered, type_, now, reason)
+        case Asked():
+            return payment_step(booking, answered, "payment.requested", now, "asked")
+
+
+def result(bookings: Bookings, provider: PaymentProvider, payment_id: str, outcome: Done | Failed) -> tuple[Payment, bool]:
+    """The marketplace's answer to a payment it was asked for. The same again is fine, another one is refused."""
+    if not provider.by_event:
+        raise Refused("answered_by_provider", "this payment is answered by its provider, not by the API")
+
+    def answer(booking: Booking | None, now: datetime) -> Step | None:
+        latest = bookings.payment(payment_id)
+        if booking is None:
+            raise NotFound(f"there is no payment {payment_id}")
+        match latest.status, outcome:
+            case Status.DONE, Done(provider_ref) if provider_ref == latest.provider_ref:
+                return None
+            case Status.FAILED, Failed(reason) if reason == latest.reason:
+                return None
+            case (Status.DONE | Status.FAILED), _:
+                raise Refused("already_answered", f"the payment is {latest.status}", state=latest.status.value)
+            case Status.INTENT, _:
+                raise Refused("not_requested", "the payment was not asked for yet", state=latest.status.value)
+        return _answered(booking, latest, outcome, now)
+
+    _, applied = bookings.change(parent(payment_id), Cause(source="api"), answer)
+    return bookings.payment(payment_id), applied

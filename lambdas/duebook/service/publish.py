@@ -1,0 +1,39 @@
+"""Events out: every history row is published once accepted by the bus, at least once, and until then is in the outbox."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from duebook.domain.errors import ConditionFailed
+from duebook.service import rows
+from duebook.service.bookings import Bookings
+from duebook.service.ports import Bus, If, Item, Update
+
+FIRST_BACKOFF = timedelta(minutes=5)
+LONGEST_BACKOFF = timedelta(hours=2)
+
+
+def publish(bookings: Bookings, bus: Bus, history: Sequence[Item]) -> list[str | None]:
+    """Publish history rows; per row None, or why the bus did not take it. A repeat is a repeat of the same event id."""
+    now = bookings.clock()
+    answers = bus.publish([rows.event_of(row) for row in history])
+    for row, failure in zip(history, answers, strict=True):
+        if failure is None:
+            try:
+                bookings.table.write(rows.published(row, now))
+            except ConditionFailed:
+                pass
+    return list(answers)
+
+
+def put_off(bookings: Bookings, row: Item, failure: str, now: datetime) -> None:
+    """The bus did not take an event again: it stays in the outbox (in the attention index, with its reason) for later."""
+    attempts = row.get("attempts", 0) + 1
+    key = f"{row['booking_id']}#{row['version']:010d}"
+    at = now + min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(attempts, 10))
+    values = {"attempts": attempts, "last_failure": failure, "since": row["at"]}
+    bookings.table.write(
+        Update(
+            pk=row["pk"], sk=row["sk"], condition=If(equals={"attention_sk": row["attention_sk"]}),
+            set={**values, **rows.attention_keys(rows.OUTBOX, key, at)},
+        )
+    )

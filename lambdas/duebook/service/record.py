@@ -1,0 +1,80 @@
+"""The recorder: what came of a wake-up that a worker could not do. The row is the verdict, never the queue."""
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+
+from duebook.domain.errors import ConditionFailed
+from duebook.domain.times import iso, parse
+from duebook.service import rows
+from duebook.service.bookings import Bookings
+from duebook.service.ports import Put, WakeUp
+
+DEAD_AFTER = timedelta(hours=24)
+"""A job dies only when its rounds of attempts span more than this: a bad deploy of an hour kills nothing."""
+FIRST_BACKOFF = timedelta(minutes=5)
+LONGEST_BACKOFF = timedelta(hours=2)
+POISON_IS_KEPT = timedelta(days=90)
+POISON_SHOWN = 4_096
+"""Characters of an unreadable message that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """`verdict`: retried, dead, ignored or poison."""
+
+    verdict: str
+    reason: str
+
+
+def record_failure(bookings: Bookings, wake_up: WakeUp, reason: str, *, permanent: bool = False) -> Recorded:
+    """One round of attempts of a job has failed: wake it again later, or let it die."""
+    row = bookings.job_row(wake_up.booking_id, wake_up.job)
+    if row is None or row["generation"] != wake_up.generation or row["status"] != rows.PENDING:
+        return Recorded("ignored", "the job is gone, done, moved or dead already")
+    now = bookings.clock()
+    attempts = row["attempts"] + 1
+    failing_since = row.get("failing_since", iso(now))
+    dead = permanent or now - parse(failing_since) > DEAD_AFTER
+    more = {"attempts": attempts, "failing_since": failing_since}
+    if dead:
+        update = rows.job_dead(row, now, reason, **more)
+    else:
+        update = rows.job_wake_later(row, now + _backoff(attempts), reason=reason, **more)
+    try:
+        bookings.table.write(update)
+    except ConditionFailed:
+        return Recorded("ignored", "the job changed meanwhile")
+    return Recorded("dead" if dead else "retried", reason)
+
+
+def record_poison(bookings: Bookings, queue: str, message_id: str, body: str) -> Recorded:
+    """A message that nobody can read: kept for a person, in the attention index, with its reason."""
+    now = bookings.clock()
+    reason = "not a wake-up: the body is no {booking_id, job, generation}"
+    item = {
+        "pk": f"poison#{message_id}", "sk": "message", "queue": queue, "body": body[:POISON_SHOWN], "since": iso(now),
+        "reason": reason,
+        "expires_at": int((now + POISON_IS_KEPT).timestamp()), **rows.attention_keys(rows.DEAD, message_id, now),
+    }
+    bookings.table.write(Put(item=item))
+    return Recorded("poison", reason)
+
+
+def read_wake_up(body: str) -> WakeUp | None:
+    """The wake-up in a message's body; None when it is not one."""
+    try:
+        value = json.loads(body)
+        booking_id, job, generation = value["booking_id"], value["job"], value["generation"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if not (isinstance(booking_id, str) and isinstance(job, str) and type(generation) is int):
+        return None
+    return WakeUp(booking_id=booking_id, job=job, generation=generation)
+
+
+def _backoff(attempts: int) -> timedelta:
+    doubled: int = 2 ** min(attempts - 1, 10)
+    return min(LONGEST_BACKOFF, FIRST_BACKOFF * doubled)
+
+

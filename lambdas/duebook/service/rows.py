@@ -1,0 +1,189 @@
+"""The rows of the one table: how a booking, a job, a payment and a history entry are laid out and read back.
+
+| row | sk | index |
+|---|---|---|
+| booking | `booking` | |
+| job | `job#<name>` | `due` while pending, `attention` when dead |
+| payment | `payment#<payment_id>` | `attention` when it needs a person |
+| history | `history#<version>` | `attention` (kind `outbox`) until its event is published |
+| idempotency key | `key#<key>` | |
+
+The partition is the booking id. Rows of the service itself have a `#` in their partition, which no booking id has.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from duebook.domain import names
+from duebook.domain.booking import Booking, Planned
+from duebook.domain.payment import Payment
+from duebook.domain.times import iso, parse
+from duebook.domain.transitions import Step
+from duebook.service.codec import decode, encode
+from duebook.service.ports import If, Item, Put, Update
+
+SCHEMA = 1
+DUE_SHARDS = 4
+ATTENTION_SHARDS = 4
+KEYS_ARE_KEPT = timedelta(days=90)
+
+DEAD = "dead"
+NEEDS_ATTENTION = "needs_attention"
+OUTBOX = "outbox"
+
+PENDING = "pending"
+"""A job row's status: `pending`, or `dead` (a person has to redrive it)."""
+
+BOOKING_SK = "booking"
+JOB_PREFIX = "job#"
+HISTORY_PREFIX = "history#"
+PAYMENT_PREFIX = "payment#"
+
+_IN_DUE = ("due_pk", "due_sk")
+_IN_ATTENTION = ("attention_pk", "attention_sk")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """What made a transition happen. `source`: schedule, sweep, queue or api."""
+
+    source: str
+    job: str | None = None
+    generation: int | None = None
+
+
+def shard(key: str, of: int) -> int:
+    return zlib.crc32(key.encode()) % of
+
+
+# --- the booking ---------------------------------------------------------------------------------------------------
+
+
+def booking_row(booking: Booking) -> Item:
+    return {"pk": booking.booking_id, "sk": BOOKING_SK, "schema": SCHEMA, "has_jobs": bool(booking.planned), **encode(booking)}
+
+
+def read_booking(row: Mapping[str, Any]) -> Booking:
+    return decode(Booking, row)
+
+
+# --- jobs ----------------------------------------------------------------------------------------------------------
+
+
+def due_partition(day: str, kind: str, shard_number: int) -> str:
+    """`2026-11-14#close_event#0`: one UTC day, one kind of job, one shard."""
+    return f"{day}#{kind}#{shard_number}"
+
+
+def due_keys(booking_id: str, job: str, wake_at: datetime) -> dict[str, str]:
+    """Where a pending job stands in the due index."""
+    at = iso(wake_at)
+    partition = due_partition(at[:10], names.kind(job), shard(booking_id, DUE_SHARDS))
+    return {"due_pk": partition, "due_sk": f"{at}#{booking_id}#{job}"}
+
+
+def attention_keys(kind: str, key: str, since: datetime) -> dict[str, str]:
+    """Where a row stands in the attention index."""
+    return {"attention_pk": f"{kind}#{shard(key, ATTENTION_SHARDS)}", "attention_sk": f"{iso(since)}#{key}"}
+
+
+def job_write(booking_id: str, job: str, planned: Planned, now: datetime, more: Mapping[str, Any], drop: tuple[str, ...]) -> Update:
+    """A job row made, or moved: pending again, with a new generation. Leaves the payload unless `more` or `drop` names it."""
+    wake_at = max(planned.run_at, now)
+    return Update(
+        pk=booking_id, sk=f"{JOB_PREFIX}{job}",
+        set={
+            "booking_id": booking_id, "job": job, "run_at": iso(planned.run_at), "wake_at": iso(wake_at),
+            "generation": planned.generation, "lane": names.lane(job), "status": PENDING, "attempts": 0,
+            **due_keys(booking_id, job, wake_at), **more,
+        },
+        remove=("reason", "since", "failing_since", *_IN_ATTENTION, *drop),
+    )
+
+
+def job_wake_later(row: Item, wake_at: datetime, **more: Any) -> Update:
+    """Bookkeeping of a pending job (never a new generation): when the sweeper looks at it next."""
+    return Update(
+        pk=row["pk"], sk=row["sk"], condition=_still(row),
+        set={"wake_at": iso(wake_at), **due_keys(row["booking_id"], row["job"], wake_at), **more},
+    )
+
+
+def job_dead(row: Item, now: datetime, reason: str, **more: Any) -> Update:
+    """A job that only a person can bring back: out of the due index, into the attention index."""
+    key = f"{row['booking_id']}#{row['job']}"
+    return Update(
+        pk=row["pk"], sk=row["sk"], condition=_still(row), remove=_IN_DUE,
+        set={"status": DEAD, "since": iso(now), "reason": reason, **attention_keys(DEAD, key, now), **more},
+    )
+
+
+def _still(row: Item) -> If:
+    return If(equals={"generation": row["generation"], "status": PENDING})
+
+
+# --- payments ------------------------------------------------------------------------------------------------------
+
+
+def payment_row(payment: Payment, now: datetime) -> Item:
+    row = {"pk": payment.booking_id, "sk": f"{PAYMENT_PREFIX}{payment.payment_id}", **encode(payment)}
+    if payment.needs_attention:
+        row |= {"since": iso(now), **attention_keys(NEEDS_ATTENTION, payment.payment_id, now)}
+    return row
+
+
+def read_payment(row: Mapping[str, Any]) -> Payment:
+    return decode(Payment, row)
+
+
+# --- history -------------------------------------------------------------------------------------------------------
+
+
+def history_sk(version: int) -> str:
+    """Versions in order, as text."""
+    return f"{HISTORY_PREFIX}{version:010d}"
+
+
+def history_put(step: Step, cause: Cause, idempotency_key: str | None, payload: str | None) -> Put:
+    booking = step.booking
+    key = f"{booking.booking_id}#{booking.version:010d}"
+    row = {
+        "pk": booking.booking_id, "sk": history_sk(booking.version), "booking_id": booking.booking_id,
+        "version": booking.version, "type": step.type, "at": iso(step.at), "reason": step.reason,
+        "cause": encode(cause), "data": encode(step.data), **attention_keys(OUTBOX, key, step.at),
+    }
+    optional = {
+        "due": step.due and iso(step.due), "job": step.job, "actor": step.actor and encode(step.actor),
+        "state": booking.state and booking.state.value, "idempotency_key": idempotency_key, "payload": payload,
+    }
+    row |= {name: value for name, value in optional.items() if value is not None}
+    return Put(item=row, condition=If(absent=True))
+
+
+def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The event of a history row, as it goes on the bus: see docs/events."""
+    event = {
+        "id": f"{row['booking_id']}:{row['version']}", "schema_version": SCHEMA, "type": row["type"],
+        "booking_id": row["booking_id"], "version": row["version"], "at": row["at"],
+        **{name: row[name] for name in ("due", "job", "state") if name in row},
+        "data": dict(row.get("data", {})),
+    }
+    if "payload" in row:
+        event["data"]["payload"] = json.loads(row["payload"])
+    return event
+
+
+def published(row: Mapping[str, Any], now: datetime) -> Update:
+    """The bus accepted the event: the row leaves the outbox."""
+    return Update(
+        pk=row["pk"], sk=row["sk"], set={"published_at": iso(now)}, remove=(*_IN_ATTENTION, "attempts", "since"),
+        condition=If(exists=True),
+    )
+
+
+def run_at(row: Mapping[str, Any]) -> datetime:
+    return parse(row["run_at"])

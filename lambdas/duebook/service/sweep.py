@@ -1,0 +1,116 @@
+"""The sweeper: the second, independent wake-up. Losing every schedule costs minutes, not jobs."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from duebook.domain import names
+from duebook.domain.errors import ConditionFailed, Contention
+from duebook.domain.times import iso
+from duebook.service import rows
+from duebook.service.bookings import Bookings
+from duebook.service.ports import Bus, Item, Put, Queues, WakeUp
+from duebook.service.publish import publish, put_off
+
+GRACE = timedelta(minutes=2)
+"""Scheduler's precision is a minute; a wake-up that is merely on its way is not overdue."""
+OUTBOX_GRACE = timedelta(minutes=2)
+FIRST_BACKOFF = timedelta(minutes=5)
+LONGEST_BACKOFF = timedelta(hours=1)
+FIRST_LOOK_BACK = timedelta(days=14)
+MOST_ROWS = 2_000
+PAGE = 100
+STATE = ("#sweeper", "state")
+
+
+@dataclass(slots=True)
+class Swept:
+    """What one pass did. `oldest`: how long the most overdue job has been due, `complete`: nothing was left for later."""
+
+    woken: int = 0
+    oldest: timedelta = timedelta()
+    published: int = 0
+    unpublished: int = 0
+    complete: bool = True
+
+
+def sweep(bookings: Bookings, queues: Queues, bus: Bus, time_left: Callable[[], bool] = lambda: True) -> Swept:
+    """Wake every job that is overdue and publish every event that is stuck. Bounded: the next pass goes on."""
+    now = bookings.clock()
+    swept = Swept()
+    _wake_overdue(bookings, queues, now, swept, time_left)
+    _publish_stuck(bookings, bus, now, swept, time_left)
+    return swept
+
+
+def _wake_overdue(bookings: Bookings, queues: Queues, now: datetime, swept: Swept, time_left: Callable[[], bool]) -> None:
+    state = bookings.table.get(*STATE)
+    last = (now - GRACE).date()
+    day = min(date.fromisoformat(state["clean_before"]) if state else (now - FIRST_LOOK_BACK).date(), last)
+    clean_before = day
+    while day <= last and time_left():
+        for row in _overdue(bookings, day, now - GRACE):
+            if swept.woken >= MOST_ROWS or not time_left():
+                swept.complete = False
+                break
+            swept.oldest = max(swept.oldest, now - rows.run_at(row))
+            _wake(bookings, queues, row, now)
+            swept.woken += 1
+        if not swept.complete:
+            break
+        day += timedelta(days=1)
+        clean_before = day
+    swept.complete = swept.complete and day > last
+    # The index is read eventually consistent, so a day counts as clean only when it is well over.
+    clean_before = min(clean_before, (now - timedelta(days=1)).date())
+    if state is None or state["clean_before"] < clean_before.isoformat():
+        bookings.table.write(Put(item={"pk": STATE[0], "sk": STATE[1], "clean_before": clean_before.isoformat()}))
+
+
+def _overdue(bookings: Bookings, day: date, until: datetime) -> Iterator[Item]:
+    for kind in names.KINDS:
+        for number in range(rows.DUE_SHARDS):
+            partition, after = rows.due_partition(day.isoformat(), kind, number), None
+            for _ in range(MOST_ROWS // PAGE + 1):
+                page = bookings.table.query_index("due", partition, high=iso(until), after=after, limit=PAGE)
+                yield from page.items
+                after = page.after
+                if after is None:
+                    break
+
+
+def _wake(bookings: Bookings, queues: Queues, row: Item, now: datetime) -> None:
+    """Push the row's `wake_at` out first: a crash in between costs one backoff, never a job."""
+    overdue = now - rows.run_at(row)
+    backoff = min(LONGEST_BACKOFF, max(FIRST_BACKOFF, overdue))
+    try:
+        bookings.table.write(rows.job_wake_later(row, now + backoff))
+    except (ConditionFailed, Contention):
+        return
+    wake_up = WakeUp(booking_id=row["booking_id"], job=row["job"], generation=row["generation"])
+    queues.wake(row["lane"], wake_up, source="sweep")
+
+
+def _publish_stuck(bookings: Bookings, bus: Bus, now: datetime, swept: Swept, time_left: Callable[[], bool]) -> None:
+    for number in range(rows.ATTENTION_SHARDS):
+        partition, after = f"{rows.OUTBOX}#{number}", None
+        for _ in range(MOST_ROWS // PAGE):
+            if not time_left():
+                swept.complete = False
+                return
+            page = bookings.table.query_index(
+                "attention", partition, high=iso(now - OUTBOX_GRACE), after=after, limit=PAGE
+            )
+            found = [bookings.table.get(row["pk"], row["sk"]) for row in page.items]
+            stuck = [row for row in found if row and row.get("attention_pk") == partition]
+            for row, failure in zip(stuck, publish(bookings, bus, stuck), strict=True):
+                if failure is None:
+                    swept.published += 1
+                else:
+                    swept.unpublished += 1
+                    put_off(bookings, row, failure, now)
+            after = page.after
+            if after is None:
+                break
+
+

@@ -1,0 +1,85 @@
+"""The one place that connects services with AWS. Everything is made at its first use and kept for the next invocation."""
+
+import json
+import os
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from duebook.adapters.table import DynamoTable
+from duebook.domain.names import LIFECYCLE, PAYMENTS
+from duebook.domain.policy import Policy
+from duebook.service.bookings import Bookings
+from duebook.service.ports import Bus, PaymentProvider, Queues, Schedules
+from duebook.settings import setting
+
+_CONFIG = Config(
+    connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3}, max_pool_connections=10
+)
+"""A call that hangs is given up well within every function's time-out; the SDK repeats throttles and 5xx twice."""
+
+
+def utc_now() -> datetime:
+    """The one clock of what runs in Lambda."""
+    return datetime.now(UTC)
+
+
+@cache
+def client(service: str) -> Any:
+    """A boto3 client; one a service and process."""
+    return boto3.client(service, config=_CONFIG)  # type: ignore[call-overload]
+
+
+@cache
+def bookings() -> Bookings:
+    return Bookings(DynamoTable(client("dynamodb"), setting("TABLE_NAME")), utc_now)
+
+
+@cache
+def queues() -> Queues:
+    from duebook.adapters.queues import SqsQueues
+
+    lanes = {LIFECYCLE: setting("LIFECYCLE_QUEUE_URL"), PAYMENTS: setting("PAYMENTS_QUEUE_URL")}
+    return SqsQueues(client("sqs"), lanes, setting("PROJECTION_QUEUE_URL"))
+
+
+@cache
+def schedules() -> Schedules:
+    from duebook.adapters.schedules import EventBridgeSchedules
+
+    return EventBridgeSchedules(
+        client("scheduler"),
+        setting("SCHEDULE_GROUP"),
+        setting("SCHEDULE_ROLE_ARN"),
+        setting("SCHEDULE_DLQ_ARN"),
+        {LIFECYCLE: setting("LIFECYCLE_QUEUE_ARN"), PAYMENTS: setting("PAYMENTS_QUEUE_ARN")},
+    )
+
+
+@cache
+def bus() -> Bus:
+    from duebook.adapters.bus import EventBridgeBus
+
+    return EventBridgeBus(client("events"), setting("BUS_NAME"))
+
+
+@cache
+def provider() -> PaymentProvider:
+    from duebook.adapters.payments import ExternalPayments, LedgerPayments
+
+    match setting("PAYMENTS"):
+        case "external":
+            return ExternalPayments()
+        case "ledger":
+            return LedgerPayments(bookings().table)
+        case other:
+            raise ValueError(f"PAYMENTS is {other!r}; it must be external or ledger")
+
+
+@cache
+def default_policy() -> Policy:
+    """The policy that a new booking snapshots: the built-in one with the deployment's overrides."""
+    return Policy().overridden(json.loads(os.environ.get("POLICY") or "{}"))
