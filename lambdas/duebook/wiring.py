@@ -1,4 +1,4 @@
-"""The one place that connects services with AWS. Everything is made at its first use and kept for the next invocation."""
+"""The one place that connects services with AWS. Everything is made at its first use and then kept."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The booking and the jobs that follow from it: the truth that every other row, schedule and wake-up is derived from."""
+"""The booking and the jobs that follow from it: the truth that every row, schedule and wake-up is derived from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -205,7 +205,7 @@ def in_order(jobs: Mapping[str, datetime]) -> list[tuple[datetime, str]]:
 
 
 def replanned(before: Booking | None, after: Booking, *, renew: frozenset[str] = frozenset()) -> Booking:
-    """`after` as the next version, its job rows planned anew: an unchanged job keeps its generation, others get this one.
+    """`after` as the next version, its jobs planned anew: an unchanged job keeps its generation, others get this one.
 
     `renew`: jobs that get a new generation though their instant is the same (new payload, redriven).
     """

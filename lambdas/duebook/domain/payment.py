@@ -179,7 +179,12 @@ def record(payment: Payment, outcome: Outcome, now: datetime) -> Payment:
     match outcome:
         case Done(provider_ref):
             return replace(
-                payment, status=Status.DONE, provider_ref=provider_ref, next_attempt_at=None, lease_until=None, reason=None
+                payment,
+                status=Status.DONE,
+                provider_ref=provider_ref,
+                next_attempt_at=None,
+                lease_until=None,
+                reason=None,
             )
         case Failed(why):
             return replace(payment, status=Status.FAILED, reason=why, next_attempt_at=None, lease_until=None)
@@ -210,8 +215,14 @@ def retry(payment: Payment, now: datetime) -> Payment | None:
             return None
         case Status.FAILED:
             return replace(
-                payment, status=Status.INTENT, epoch=payment.epoch + 1, attempt=0, epoch_started_at=None, reason=None,
-                look_up_first=False, next_attempt_at=now,
+                payment,
+                status=Status.INTENT,
+                epoch=payment.epoch + 1,
+                attempt=0,
+                epoch_started_at=None,
+                reason=None,
+                look_up_first=False,
+                next_attempt_at=now,
             )
         case Status.INTENT | Status.UNKNOWN:
             at = max(now, payment.lease_until) if payment.lease_until else now

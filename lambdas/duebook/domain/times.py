@@ -13,7 +13,7 @@ HORIZON = timedelta(days=5 * 366)
 
 
 def iso(instant: datetime) -> str:
-    """`2026-11-14T17:00:00.000Z`: fixed width, so that text order is time order. Milliseconds are kept, finer is cut."""
+    """`2026-11-14T17:00:00.000Z`: fixed width, so that text order is time order; finer than ms is cut."""
     if instant.tzinfo is None:
         raise ValueError(f"naive datetime {instant!r}")
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{instant.microsecond // 1000:03d}Z"
@@ -54,8 +54,9 @@ def moment(value: str | Mapping[str, Any], field: str) -> Moment:
         instant = _read(value, field)
         if instant.tzinfo is None:
             raise InvalidRequest(
-                "naive_time", field, f"{value!r} has no offset: write one, as in 2026-11-14T18:00:00+01:00, or give "
-                "{local, zone}",
+                "naive_time",
+                field,
+                f"{value!r} has no offset: write one, as in 2026-11-14T18:00:00+01:00, or give {{local, zone}}",
             )
         return _moment(instant, _offset_name(instant), field)
     local, zone_name, choose = value["local"], value["zone"], value.get("choose")
@@ -74,7 +75,7 @@ def moment(value: str | Mapping[str, Any], field: str) -> Moment:
         return _moment(first, zone_name, field)
     if choose not in ("earlier", "later"):
         raise InvalidRequest(
-            "inside_dst_overlap", field, f"{local} happens twice in {zone_name}: add \"choose\": \"earlier\" or \"later\""
+            "inside_dst_overlap", field, f'{local} happens twice in {zone_name}: add "choose": "earlier" or "later"'
         )
     return _moment(first if choose == "earlier" else second, zone_name, field)
 

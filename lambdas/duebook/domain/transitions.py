@@ -85,8 +85,11 @@ def refresh(booking: Booking, now: datetime) -> Step | None:
         return None
     changed = sorted(name for name in wanted.keys() | written.keys() if wanted.get(name) != written.get(name))
     return Step(
-        type="booking.replanned", booking=replanned(booking, booking), at=now,
-        reason=f"derived jobs differ from the rows: {', '.join(changed)}", data={"jobs": changed},
+        type="booking.replanned",
+        booking=replanned(booking, booking),
+        at=now,
+        reason=f"derived jobs differ from the rows: {', '.join(changed)}",
+        data={"jobs": changed},
     )
 
 
@@ -94,8 +97,14 @@ def _fire(booking: Booking, job: str, due: datetime, now: datetime) -> Step:
     own = booking.own[job]
     after = replace(booking, own=_without(booking.own, job), past=_remember(booking.past, job, own))
     return Step(
-        type="job.due", booking=replanned(booking, after), at=now, due=due, job=job, fires=job,
-        reason="its instant has come", data={"run_at": iso(due)},
+        type="job.due",
+        booking=replanned(booking, after),
+        at=now,
+        due=due,
+        job=job,
+        fires=job,
+        reason="its instant has come",
+        data={"run_at": iso(due)},
     )
 
 
@@ -113,7 +122,14 @@ def _timed(booking: Booking, engagement: Engagement, job: str, due: datetime, no
         if not payments:
             type_, state, reason = "booking.paid_out", State.PAID_OUT, "nothing is left to pay out"
     return _step(
-        booking, replace(engagement, state=state), type_, now, reason, due=due, job=job, payments=payments,
+        booking,
+        replace(engagement, state=state),
+        type_,
+        now,
+        reason,
+        due=due,
+        job=job,
+        payments=payments,
         data=_amounts(payments),
     )
 
@@ -175,7 +191,11 @@ def pay(booking: Booking, captured: int, charge_ref: str, paid_at: datetime, now
         )
     _allow(engagement, "pay", State.ACCEPTED)
     return _step(
-        booking, replace(after, state=State.PAID), "booking.paid", now, "the customer paid",
+        booking,
+        replace(after, state=State.PAID),
+        "booking.paid",
+        now,
+        "the customer paid",
         data={"captured_minor": captured, "currency": engagement.currency},
     )
 
@@ -257,8 +277,13 @@ def set_job(
     after = replace(before, own={**before.own, name: job}, past=_without(before.past, name))
     assert run_at is not None
     return Step(
-        type="job.set", booking=replanned(before, after, renew=frozenset({name})), at=now, job=name, payload=payload,
-        reason="moved" if known else "requested", data={"run_at": iso(run_at), "revision": job.revision},
+        type="job.set",
+        booking=replanned(before, after, renew=frozenset({name})),
+        at=now,
+        job=name,
+        payload=payload,
+        reason="moved" if known else "requested",
+        data={"run_at": iso(run_at), "revision": job.revision},
     )
 
 
@@ -273,7 +298,11 @@ def remove_job(booking: Booking | None, booking_id: str, name: str, revision: in
     past = before.past if revision is None else _remember(before.past, name, OwnJob(revision=revision))
     after = replace(before, own=_without(before.own, name), past=past)
     return Step(
-        type="job.removed", booking=replanned(before, after), at=now, job=name, reason="removed",
+        type="job.removed",
+        booking=replanned(before, after),
+        at=now,
+        job=name,
+        reason="removed",
         data={"revision": revision},
     )
 
@@ -281,7 +310,11 @@ def remove_job(booking: Booking | None, booking_id: str, name: str, revision: in
 def redrive(booking: Booking, job: str, actor: Actor | None, why: str | None, now: datetime) -> Step:
     """A person wakes a job again: its row gets a new generation, so what is still under way for the old one is void."""
     return Step(
-        type="job.redriven", booking=replanned(booking, booking, renew=frozenset({job})), at=now, job=job, actor=actor,
+        type="job.redriven",
+        booking=replanned(booking, booking, renew=frozenset({job})),
+        at=now,
+        job=job,
+        actor=actor,
         reason=why or "redriven by a person",
     )
 
@@ -311,12 +344,21 @@ def payment_step(booking: Booking, payment: Payment, type_: str, now: datetime, 
     if payment.status is Status.DONE and payment.kind is Kind.PAYOUT and engagement.state is State.PAYING:
         after, type_ = replace(after, state=State.PAID_OUT), "booking.paid_out"
     return _step(
-        booking, after, type_, now, reason, job=pay_job(payment.number), payments=(payment,),
-        data={**_amount(payment), **data}, renew=frozenset({pay_job(payment.number)}),
+        booking,
+        after,
+        type_,
+        now,
+        reason,
+        job=pay_job(payment.number),
+        payments=(payment,),
+        data={**_amount(payment), **data},
+        renew=frozenset({pay_job(payment.number)}),
     )
 
 
-def _refund(booking_id: str, engagement: Engagement, amount: int, now: datetime) -> tuple[Engagement, tuple[Payment, ...]]:
+def _refund(
+    booking_id: str, engagement: Engagement, amount: int, now: datetime
+) -> tuple[Engagement, tuple[Payment, ...]]:
     after, payments = _payment(booking_id, engagement, Kind.REFUND, amount, now)
     return replace(after, refunded=engagement.refunded + amount), payments
 
@@ -336,8 +378,15 @@ def _payment(
         return engagement, ()
     number = engagement.payments_made + 1
     payment = Payment(
-        payment_id=payment_id(booking_id, number), booking_id=booking_id, number=number, kind=kind, amount=amount,
-        currency=engagement.currency, chef_id=engagement.chef_id, charge_ref=engagement.charge_ref, created_at=now,
+        payment_id=payment_id(booking_id, number),
+        booking_id=booking_id,
+        number=number,
+        kind=kind,
+        amount=amount,
+        currency=engagement.currency,
+        chef_id=engagement.chef_id,
+        charge_ref=engagement.charge_ref,
+        created_at=now,
         next_attempt_at=now,
     )
     brief = {**engagement.payments, number: OpenPayment(kind, amount, now)}
@@ -350,7 +399,9 @@ def _amounts(payments: tuple[Payment, ...]) -> dict[str, Any]:
 
 def _amount(payment: Payment) -> dict[str, Any]:
     return {
-        "payment_id": payment.payment_id, "kind": payment.kind.value, "amount_minor": payment.amount,
+        "payment_id": payment.payment_id,
+        "kind": payment.kind.value,
+        "amount_minor": payment.amount,
         "currency": payment.currency,
     }
 
@@ -359,8 +410,14 @@ def _amount(payment: Payment) -> dict[str, Any]:
 
 
 def _step(
-    booking: Booking, engagement: Engagement, type_: str, now: datetime, reason: str, *,
-    renew: frozenset[str] = frozenset(), **more: Any,
+    booking: Booking,
+    engagement: Engagement,
+    type_: str,
+    now: datetime,
+    reason: str,
+    *,
+    renew: frozenset[str] = frozenset(),
+    **more: Any,
 ) -> Step:
     after = replanned(booking, replace(booking, engagement=engagement), renew=renew)
     return Step(type=type_, booking=after, at=now, reason=reason, **more)
@@ -376,7 +433,8 @@ def _allow(engagement: Engagement, command: str, *states: State) -> None:
     if engagement.state not in states:
         allowed = ", ".join(states)
         raise Refused(
-            "illegal_transition", f"cannot {command} a booking that is {engagement.state}; it must be {allowed}",
+            "illegal_transition",
+            f"cannot {command} a booking that is {engagement.state}; it must be {allowed}",
             state=engagement.state,
         )
 

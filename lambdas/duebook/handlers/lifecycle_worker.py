@@ -11,4 +11,6 @@ from duebook.service.wake import wake
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: object) -> Batch:
     """SQS batch of wake-ups → partial batch response."""
-    return work(event, wiring.bookings, lambda wake_up, source: wake(wiring.bookings(), wiring.queues(), wake_up, source))
+    return work(
+        event, wiring.bookings, lambda wake_up, source: wake(wiring.bookings(), wiring.queues(), wake_up, source)
+    )

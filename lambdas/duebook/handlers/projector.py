@@ -1,4 +1,4 @@
-"""Job rows become schedules: woken by the table's stream, and by the projection queue for what failed or was asked for."""
+"""Job rows become schedules: woken by the table's stream, and by the projection queue for what failed."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def _from_queue(record: Mapping[str, Any]) -> None:
 
 
 def _from_stream(record: Mapping[str, Any]) -> None:
-    """A job row appeared, disappeared or has another generation; bookkeeping changes none of these, so there is no loop.
+    """A job row appeared, disappeared or has another generation; bookkeeping changes none of it: there is no loop.
 
     One that fails goes as a key to the projection queue, so that it does not hold up its neighbours in the shard.
     """

@@ -17,7 +17,9 @@ def handler(event: dict[str, Any], context: object) -> Batch:
         for record in event["Records"]
         if record["eventName"] == "INSERT" and record["dynamodb"]["Keys"]["sk"]["S"].startswith(HISTORY_PREFIX)
     ]
-    answers = publish(wiring.bookings(), wiring.bus(), [from_image(record["dynamodb"]["NewImage"]) for record in records])
+    answers = publish(
+        wiring.bookings(), wiring.bus(), [from_image(record["dynamodb"]["NewImage"]) for record in records]
+    )
     failed = [(record, failure) for record, failure in zip(records, answers, strict=True) if failure]
     for record, failure in failed:
         logger.warning("event not accepted", extra={"keys": record["dynamodb"]["Keys"], "code": failure})

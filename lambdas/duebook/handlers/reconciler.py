@@ -19,7 +19,10 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     given = event.get("state") if isinstance(event, dict) else None
     state = decode(Report, given) if given else Report(run=context.aws_request_id, started_at=now)
     state = reconcile(
-        wiring.bookings(), wiring.schedules(), wiring.queues(), state,
+        wiring.bookings(),
+        wiring.schedules(),
+        wiring.queues(),
+        state,
         lambda: context.get_remaining_time_in_millis() > ENOUGH_MS,
     )
     logger.info("reconciled", extra={"run": state.run, "phase": state.phase, "differences": state.differences})
@@ -27,7 +30,8 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         count("ReconcileDifferences", state.differences)
     elif state.rounds < MOST_ROUNDS:
         wiring.client("lambda").invoke(
-            FunctionName=context.invoked_function_arn, InvocationType="Event",
+            FunctionName=context.invoked_function_arn,
+            InvocationType="Event",
             Payload=json.dumps({"state": encode(state)}).encode(),
         )
     else:

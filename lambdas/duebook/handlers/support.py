@@ -12,7 +12,9 @@ metrics = Metrics(namespace="Duebook", service="duebook")
 Batch = dict[str, list[dict[str, str]]]
 
 
-def each(records: Iterable[Mapping[str, Any]], identifier: Callable[[Mapping[str, Any]], str], act: Callable[[Any], None]) -> Batch:
+def each(
+    records: Iterable[Mapping[str, Any]], identifier: Callable[[Mapping[str, Any]], str], act: Callable[[Any], None]
+) -> Batch:
     """Act on each record; those that raised are named in the partial batch response, so that only they come again.
 
     A raise outside would bring the whole batch again, an empty list deletes all (Lambda, ReportBatchItemFailures).
@@ -23,7 +25,9 @@ def each(records: Iterable[Mapping[str, Any]], identifier: Callable[[Mapping[str
         try:
             act(record)
         except Exception as error:
-            logger.exception("record failed", extra={"record": key, "code": getattr(error, "code", type(error).__name__)})
+            logger.exception(
+                "record failed", extra={"record": key, "code": getattr(error, "code", type(error).__name__)}
+            )
             failed.append({"itemIdentifier": key})
     return {"batchItemFailures": failed}
 
@@ -47,5 +51,3 @@ def source_of(record: Mapping[str, Any]) -> str:
 def count(name: str, value: float = 1, unit: MetricUnit = MetricUnit.Count) -> None:
     """Emit a metric (EMF, in the log): no dimension holds an id."""
     metrics.add_metric(name=name, unit=unit, value=value)
-
-

@@ -22,8 +22,11 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     count("EventsStuck", swept.unpublished)
     count("OldestOverdueJob", swept.oldest.total_seconds(), MetricUnit.Seconds)
     result = {
-        "woken": swept.woken, "oldest_seconds": int(swept.oldest.total_seconds()), "published": swept.published,
-        "unpublished": swept.unpublished, "complete": swept.complete,
+        "woken": swept.woken,
+        "oldest_seconds": int(swept.oldest.total_seconds()),
+        "published": swept.published,
+        "unpublished": swept.unpublished,
+        "complete": swept.complete,
     }
     logger.info("swept", extra=result)
     return result

@@ -30,7 +30,9 @@ def work(event: Mapping[str, Any], bookings: Callable[[], Bookings], act: Callab
             logger.error("job is dead", extra={**_names(wake_up), "reason": str(error), "verdict": recorded.verdict})
             count("JobsDead")
             return
-        logger.info("woken", extra={**_names(wake_up), "source": source, "reason": woken.reason, "steps": woken.transitions})
+        logger.info(
+            "woken", extra={**_names(wake_up), "source": source, "reason": woken.reason, "steps": woken.transitions}
+        )
 
     return each(event["Records"], message_id, one)
 

@@ -129,8 +129,12 @@ class Bookings:
         if key:
             expires = int((step.at + rows.KEYS_ARE_KEPT).timestamp())
             item = {
-                "pk": after.booking_id, "sk": key.sk, "request_hash": key.request_hash, "at": iso(step.at),
-                "version": after.version, "expires_at": expires,
+                "pk": after.booking_id,
+                "sk": key.sk,
+                "request_hash": key.request_hash,
+                "at": iso(step.at),
+                "version": after.version,
+                "expires_at": expires,
             }
             writes.append(Put(item=item, condition=If(absent=True)))
         return writes

@@ -72,8 +72,11 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
 def _dataclass_decoder(cls: Any) -> Callable[[Any], Any]:
     hints = get_type_hints(cls)
     readers = [(field.name, _decoder(hints[field.name])) for field in fields(cls)]
-    optional = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING
-                and type(None) in get_args(hints[f.name])}
+    optional = {
+        f.name
+        for f in fields(cls)
+        if f.default is MISSING and f.default_factory is MISSING and type(None) in get_args(hints[f.name])
+    }
 
     def read(value: Any) -> Any:
         found = {name: reader(value[name]) for name, reader in readers if name in value}

@@ -29,7 +29,7 @@ Body = Mapping[str, Any]
 
 
 class Commands:
-    """Every command of the API. Bodies are well-formed (types, patterns); what needs the clock is checked here."""
+    """The API's commands. Bodies are well-formed (types, patterns); the clock is asked here."""
 
     def __init__(self, bookings: Bookings, default_policy: Policy) -> None:
         self.bookings = bookings
@@ -75,7 +75,8 @@ class Commands:
         actor = _actor(body)
         assert actor is not None
         return self._command(
-            booking_id, key,
+            booking_id,
+            key,
             lambda b, now: transitions.cancel(b, actor, body.get("refund_minor"), body.get("reason"), now),
         )
 
@@ -85,8 +86,11 @@ class Commands:
         payload = _payload(body)
         at = moment(body["run_at"], "run_at") if body.get("run_at") is not None else None
         wanted = OwnJob(
-            at=at, anchor=body.get("anchor"), offset=timedelta(seconds=body.get("offset") or 0),
-            keep_on_cancel=bool(body.get("keep_on_cancel")), revision=body.get("revision"),
+            at=at,
+            anchor=body.get("anchor"),
+            offset=timedelta(seconds=body.get("offset") or 0),
+            keep_on_cancel=bool(body.get("keep_on_cancel")),
+            revision=body.get("revision"),
             request_hash=canonical_hash(body),
         )
         _, applied = self.bookings.change(
@@ -105,7 +109,7 @@ class Commands:
         return applied
 
     def redrive(self, booking_id: str, job: str, body: Body, key: Key | None) -> Item:
-        """Wake a pending or dead job now, under a new generation. A failed payment's job comes back with a new epoch."""
+        """Wake a pending or dead job now, under a new generation; a failed payment gets a new epoch."""
 
         def decide(booking: Booking, now: datetime) -> Step | None:
             number = payment_number(job)
@@ -164,10 +168,21 @@ class Commands:
             if value is not None and value > now + transitions.CLOCK_SKEW:
                 raise InvalidRequest("in_the_future", name, f"{name} {iso(value)} is in the future: it is {iso(now)}")
         return Engagement(
-            state=state, customer_id=body["customer_id"], chef_id=body["chef_id"], event_start=start, event_end=end,
-            price=body["price_minor"], currency=body["currency"], policy=policy, requested_at=requested_at,
-            accepted_at=accepted_at or (None if state is State.REQUESTED else requested_at), paid_at=paid_at,
-            captured=captured or 0, charge_ref=charge_ref, request_hash=request_hash, revision=body.get("revision"),
+            state=state,
+            customer_id=body["customer_id"],
+            chef_id=body["chef_id"],
+            event_start=start,
+            event_end=end,
+            price=body["price_minor"],
+            currency=body["currency"],
+            policy=policy,
+            requested_at=requested_at,
+            accepted_at=accepted_at or (None if state is State.REQUESTED else requested_at),
+            paid_at=paid_at,
+            captured=captured or 0,
+            charge_ref=charge_ref,
+            request_hash=request_hash,
+            revision=body.get("revision"),
         )
 
     def _policy(self, overrides: Body) -> Policy:
@@ -197,7 +212,8 @@ def _repeated(known: Engagement, body: Body, request_hash: str) -> None:
         if revision == known.revision:
             raise Refused("revision_conflict", f"revision {revision} came with another body before", state=known.state)
     raise Refused(
-        "already_exists", "the booking was made with another request; use move, cancel and the other commands",
+        "already_exists",
+        "the booking was made with another request; use move, cancel and the other commands",
         state=known.state,
     )
 
@@ -229,7 +245,9 @@ def _payload(body: Body) -> str | None:
     except ValueError:
         raise InvalidRequest("not_json", "payload", "NaN and Infinity are not JSON") from None
     if len(text) > LARGEST_PAYLOAD:
-        raise InvalidRequest("payload_too_large", "payload", f"{len(text)} bytes; a payload has at most {LARGEST_PAYLOAD}")
+        raise InvalidRequest(
+            "payload_too_large", "payload", f"{len(text)} bytes; a payload has at most {LARGEST_PAYLOAD}"
+        )
     return text
 
 

@@ -49,7 +49,12 @@ def wake_payment(bookings: Bookings, queues: Queues, provider: PaymentProvider, 
 
 
 def _attempt(
-    bookings: Bookings, queues: Queues, provider: PaymentProvider, booking: Booking, payment: Payment, cause: Cause,
+    bookings: Bookings,
+    queues: Queues,
+    provider: PaymentProvider,
+    booking: Booking,
+    payment: Payment,
+    cause: Cause,
     now: datetime,
 ) -> str:
     decision = decide(payment, now, by_event=provider.by_event)
@@ -87,13 +92,20 @@ def _attempted(booking: Booking, payment: Payment, now: datetime, reason: str) -
 
 def _requested(booking: Booking, payment: Payment, now: datetime, reason: str) -> Step:
     return payment_step(
-        booking, payment, "payment.requested", now, reason, attempt=payment.attempt, key=payment.key,
-        chef_id=payment.chef_id, charge_ref=payment.charge_ref,
+        booking,
+        payment,
+        "payment.requested",
+        now,
+        reason,
+        attempt=payment.attempt,
+        key=payment.key,
+        chef_id=payment.chef_id,
+        charge_ref=payment.charge_ref,
     )
 
 
 def _record(bookings: Bookings, claimed: Payment, outcome: Outcome, cause: Cause) -> str:
-    """Commit what the provider answered. A definite 'done' is always recorded; anything else only by its own attempt."""
+    """Commit what the provider answered. 'Done' is always recorded; anything else only by its own attempt."""
     reason = f"{type(outcome).__name__.lower()}: {getattr(outcome, 'reason', '')}".rstrip(": ")
 
     def answer(booking: Booking | None, now: datetime) -> Step | None:
@@ -127,7 +139,9 @@ def _answered(booking: Booking, payment: Payment, outcome: Outcome, now: datetim
             return payment_step(booking, answered, "payment.requested", now, "asked")
 
 
-def result(bookings: Bookings, provider: PaymentProvider, payment_id: str, outcome: Done | Failed) -> tuple[Payment, bool]:
+def result(
+    bookings: Bookings, provider: PaymentProvider, payment_id: str, outcome: Done | Failed
+) -> tuple[Payment, bool]:
     """The marketplace's answer to a payment it was asked for. The same again is fine, another one is refused."""
     if not provider.by_event:
         raise Refused("answered_by_provider", "this payment is answered by its provider, not by the API")
@@ -141,7 +155,7 @@ def result(bookings: Bookings, provider: PaymentProvider, payment_id: str, outco
                 return None
             case Status.FAILED, Failed(reason) if reason == latest.reason:
                 return None
-            case (Status.DONE | Status.FAILED), _:
+            case ((Status.DONE | Status.FAILED), _):
                 raise Refused("already_answered", f"the payment is {latest.status}", state=latest.status.value)
             case Status.INTENT, _:
                 raise Refused("not_requested", "the payment was not asked for yet", state=latest.status.value)

@@ -108,7 +108,9 @@ class Table(Protocol):
         The index projects every attribute but an own job's `payload` and a history row's `data`.
         """
 
-    def scan(self, *, index: str | None = None, sk: str | None = None, after: Item | None = None, limit: int = 500) -> Page:
+    def scan(
+        self, *, index: str | None = None, sk: str | None = None, after: Item | None = None, limit: int = 500
+    ) -> Page:
         """A page of every row of the table (or of a sparse index); with `sk`, only rows with that sort key."""
 
 

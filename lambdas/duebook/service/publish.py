@@ -1,4 +1,4 @@
-"""Events out: every history row is published once accepted by the bus, at least once, and until then is in the outbox."""
+"""Events out: every history row is published at least once, and until the bus accepts it, it is in the outbox."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -26,14 +26,16 @@ def publish(bookings: Bookings, bus: Bus, history: Sequence[Item]) -> list[str |
 
 
 def put_off(bookings: Bookings, row: Item, failure: str, now: datetime) -> None:
-    """The bus did not take an event again: it stays in the outbox (in the attention index, with its reason) for later."""
+    """The bus did not take an event again: it stays in the outbox, with its reason, for later."""
     attempts = row.get("attempts", 0) + 1
     key = f"{row['booking_id']}#{row['version']:010d}"
     at = now + min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(attempts, 10))
     values = {"attempts": attempts, "last_failure": failure, "since": row["at"]}
     bookings.table.write(
         Update(
-            pk=row["pk"], sk=row["sk"], condition=If(equals={"attention_sk": row["attention_sk"]}),
+            pk=row["pk"],
+            sk=row["sk"],
+            condition=If(equals={"attention_sk": row["attention_sk"]}),
             set={**values, **rows.attention_keys(rows.OUTBOX, key, at)},
         )
     )

@@ -109,7 +109,9 @@ def _bookings(bookings: Bookings, schedules: Schedules, queues: Queues, state: R
     for row in page.items:
         wrong = repair(bookings, row["pk"])
         if wrong:
-            state = _note(state, f"jobs of booking {row['pk']} put right: {', '.join(sorted(wrong))}", wrong_rows=len(wrong))
+            state = _note(
+                state, f"jobs of booking {row['pk']} put right: {', '.join(sorted(wrong))}", wrong_rows=len(wrong)
+            )
     return replace(state, bookings_checked=state.bookings_checked + len(page.items)), _token(page.after)
 
 
@@ -127,8 +129,11 @@ def repair(bookings: Bookings, booking_id: str) -> set[str]:
         step = refresh(booking, now)
         if lost or (step is None and extra):
             step = Step(
-                type="booking.replanned", booking=replanned(booking, booking, renew=lost), at=now,
-                reason="job rows differed from the booking", data={"jobs": sorted(lost | extra)},
+                type="booking.replanned",
+                booking=replanned(booking, booking, renew=lost),
+                at=now,
+                reason="job rows differed from the booking",
+                data={"jobs": sorted(lost | extra)},
             )
         if step is None:
             return set()
@@ -154,4 +159,3 @@ def _token(after: Item | None) -> str | None:
 
 def _key(token: str | None) -> Item | None:
     return dict(line.split("\t", 1) for line in token.split("\n")) if token else None
-

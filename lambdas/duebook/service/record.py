@@ -53,9 +53,14 @@ def record_poison(bookings: Bookings, queue: str, message_id: str, body: str) ->
     now = bookings.clock()
     reason = "not a wake-up: the body is no {booking_id, job, generation}"
     item = {
-        "pk": f"poison#{message_id}", "sk": "message", "queue": queue, "body": body[:POISON_SHOWN], "since": iso(now),
+        "pk": f"poison#{message_id}",
+        "sk": "message",
+        "queue": queue,
+        "body": body[:POISON_SHOWN],
+        "since": iso(now),
         "reason": reason,
-        "expires_at": int((now + POISON_IS_KEPT).timestamp()), **rows.attention_keys(rows.DEAD, message_id, now),
+        "expires_at": int((now + POISON_IS_KEPT).timestamp()),
+        **rows.attention_keys(rows.DEAD, message_id, now),
     }
     bookings.table.write(Put(item=item))
     return Recorded("poison", reason)
@@ -76,5 +81,3 @@ def read_wake_up(body: str) -> WakeUp | None:
 def _backoff(attempts: int) -> timedelta:
     doubled: int = 2 ** min(attempts - 1, 10)
     return min(LONGEST_BACKOFF, FIRST_BACKOFF * doubled)
-
-

@@ -64,7 +64,13 @@ def shard(key: str, of: int) -> int:
 
 
 def booking_row(booking: Booking) -> Item:
-    return {"pk": booking.booking_id, "sk": BOOKING_SK, "schema": SCHEMA, "has_jobs": bool(booking.planned), **encode(booking)}
+    return {
+        "pk": booking.booking_id,
+        "sk": BOOKING_SK,
+        "schema": SCHEMA,
+        "has_jobs": bool(booking.planned),
+        **encode(booking),
+    }
 
 
 def read_booking(row: Mapping[str, Any]) -> Booking:
@@ -91,15 +97,25 @@ def attention_keys(kind: str, key: str, since: datetime) -> dict[str, str]:
     return {"attention_pk": f"{kind}#{shard(key, ATTENTION_SHARDS)}", "attention_sk": f"{iso(since)}#{key}"}
 
 
-def job_write(booking_id: str, job: str, planned: Planned, now: datetime, more: Mapping[str, Any], drop: tuple[str, ...]) -> Update:
-    """A job row made, or moved: pending again, with a new generation. Leaves the payload unless `more` or `drop` names it."""
+def job_write(
+    booking_id: str, job: str, planned: Planned, now: datetime, more: Mapping[str, Any], drop: tuple[str, ...]
+) -> Update:
+    """A job row made, or moved: pending again, with a new generation. The payload stays unless named."""
     wake_at = max(planned.run_at, now)
     return Update(
-        pk=booking_id, sk=f"{JOB_PREFIX}{job}",
+        pk=booking_id,
+        sk=f"{JOB_PREFIX}{job}",
         set={
-            "booking_id": booking_id, "job": job, "run_at": iso(planned.run_at), "wake_at": iso(wake_at),
-            "generation": planned.generation, "lane": names.lane(job), "status": PENDING, "attempts": 0,
-            **due_keys(booking_id, job, wake_at), **more,
+            "booking_id": booking_id,
+            "job": job,
+            "run_at": iso(planned.run_at),
+            "wake_at": iso(wake_at),
+            "generation": planned.generation,
+            "lane": names.lane(job),
+            "status": PENDING,
+            "attempts": 0,
+            **due_keys(booking_id, job, wake_at),
+            **more,
         },
         remove=("reason", "since", "failing_since", *_IN_ATTENTION, *drop),
     )
@@ -108,7 +124,9 @@ def job_write(booking_id: str, job: str, planned: Planned, now: datetime, more: 
 def job_wake_later(row: Item, wake_at: datetime, **more: Any) -> Update:
     """Bookkeeping of a pending job (never a new generation): when the sweeper looks at it next."""
     return Update(
-        pk=row["pk"], sk=row["sk"], condition=_still(row),
+        pk=row["pk"],
+        sk=row["sk"],
+        condition=_still(row),
         set={"wake_at": iso(wake_at), **due_keys(row["booking_id"], row["job"], wake_at), **more},
     )
 
@@ -117,7 +135,10 @@ def job_dead(row: Item, now: datetime, reason: str, **more: Any) -> Update:
     """A job that only a person can bring back: out of the due index, into the attention index."""
     key = f"{row['booking_id']}#{row['job']}"
     return Update(
-        pk=row["pk"], sk=row["sk"], condition=_still(row), remove=_IN_DUE,
+        pk=row["pk"],
+        sk=row["sk"],
+        condition=_still(row),
+        remove=_IN_DUE,
         set={"status": DEAD, "since": iso(now), "reason": reason, **attention_keys(DEAD, key, now), **more},
     )
 
@@ -152,13 +173,24 @@ def history_put(step: Step, cause: Cause, idempotency_key: str | None, payload: 
     booking = step.booking
     key = f"{booking.booking_id}#{booking.version:010d}"
     row = {
-        "pk": booking.booking_id, "sk": history_sk(booking.version), "booking_id": booking.booking_id,
-        "version": booking.version, "type": step.type, "at": iso(step.at), "reason": step.reason,
-        "cause": encode(cause), "data": encode(step.data), **attention_keys(OUTBOX, key, step.at),
+        "pk": booking.booking_id,
+        "sk": history_sk(booking.version),
+        "booking_id": booking.booking_id,
+        "version": booking.version,
+        "type": step.type,
+        "at": iso(step.at),
+        "reason": step.reason,
+        "cause": encode(cause),
+        "data": encode(step.data),
+        **attention_keys(OUTBOX, key, step.at),
     }
     optional = {
-        "due": step.due and iso(step.due), "job": step.job, "actor": step.actor and encode(step.actor),
-        "state": booking.state and booking.state.value, "idempotency_key": idempotency_key, "payload": payload,
+        "due": step.due and iso(step.due),
+        "job": step.job,
+        "actor": step.actor and encode(step.actor),
+        "state": booking.state and booking.state.value,
+        "idempotency_key": idempotency_key,
+        "payload": payload,
     }
     row |= {name: value for name, value in optional.items() if value is not None}
     return Put(item=row, condition=If(absent=True))
@@ -167,8 +199,12 @@ def history_put(step: Step, cause: Cause, idempotency_key: str | None, payload: 
 def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """The event of a history row, as it goes on the bus: see docs/events."""
     event = {
-        "id": f"{row['booking_id']}:{row['version']}", "schema_version": SCHEMA, "type": row["type"],
-        "booking_id": row["booking_id"], "version": row["version"], "at": row["at"],
+        "id": f"{row['booking_id']}:{row['version']}",
+        "schema_version": SCHEMA,
+        "type": row["type"],
+        "booking_id": row["booking_id"],
+        "version": row["version"],
+        "at": row["at"],
         **{name: row[name] for name in ("due", "job", "state") if name in row},
         "data": dict(row.get("data", {})),
     }
@@ -180,7 +216,10 @@ def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
 def published(row: Mapping[str, Any], now: datetime) -> Update:
     """The bus accepted the event: the row leaves the outbox."""
     return Update(
-        pk=row["pk"], sk=row["sk"], set={"published_at": iso(now)}, remove=(*_IN_ATTENTION, "attempts", "since"),
+        pk=row["pk"],
+        sk=row["sk"],
+        set={"published_at": iso(now)},
+        remove=(*_IN_ATTENTION, "attempts", "since"),
         condition=If(exists=True),
     )
 

@@ -25,7 +25,7 @@ STATE = ("#sweeper", "state")
 
 @dataclass(slots=True)
 class Swept:
-    """What one pass did. `oldest`: how long the most overdue job has been due, `complete`: nothing was left for later."""
+    """What one pass did. `oldest`: how long the most overdue job was due, `complete`: nothing was left for later."""
 
     woken: int = 0
     oldest: timedelta = timedelta()
@@ -43,7 +43,9 @@ def sweep(bookings: Bookings, queues: Queues, bus: Bus, time_left: Callable[[], 
     return swept
 
 
-def _wake_overdue(bookings: Bookings, queues: Queues, now: datetime, swept: Swept, time_left: Callable[[], bool]) -> None:
+def _wake_overdue(
+    bookings: Bookings, queues: Queues, now: datetime, swept: Swept, time_left: Callable[[], bool]
+) -> None:
     state = bookings.table.get(*STATE)
     last = (now - GRACE).date()
     day = min(date.fromisoformat(state["clean_before"]) if state else (now - FIRST_LOOK_BACK).date(), last)
@@ -112,5 +114,3 @@ def _publish_stuck(bookings: Bookings, bus: Bus, now: datetime, swept: Swept, ti
             after = page.after
             if after is None:
                 break
-
-

@@ -1,6 +1,6 @@
 """The HTTP API: a request is checked for its shape, handed to one use case, and its answer or error put into JSON.
 
-Authorization is IAM's, route by route (see stacks/components/api.py); the actor in a body is whom the caller vouches for.
+Authorization is IAM's, route by route (stacks/components/api.py); the actor in a body is whom the caller vouches for.
 """
 
 import json
@@ -191,7 +191,9 @@ def payment_result(payment_id: PaymentId, body: Annotated[models.ResultIn, Body(
 
 @app.get("/dead-letters", tags=["operations"])
 def get_dead_letters(
-    kind: Annotated[str, Query(pattern="^(dead|needs_attention|outbox)$")] = "dead", cursor: Cursor = None, limit: Limit = 100
+    kind: Annotated[str, Query(pattern="^(dead|needs_attention|outbox)$")] = "dead",
+    cursor: Cursor = None,
+    limit: Limit = 100,
 ) -> Json:
     """What a person has to look at, the longest waiting first."""
     listing = queries.attention(wiring.bookings().table, kind, cursor=cursor, limit=limit)
@@ -279,7 +281,9 @@ def _malformed(error: RequestValidationError) -> Response[str]:
     field = ".".join(part for part in where if not part.startswith(("constrained-str", "function-")))
     is_json = first["type"] == "json_invalid"
     message = "the body is no JSON" if is_json else str(first["msg"])
-    return _error(400 if is_json else 422, "malformed_json" if is_json else str(first["type"]), message, field=field or "body")
+    return _error(
+        400 if is_json else 422, "malformed_json" if is_json else str(first["type"]), message, field=field or "body"
+    )
 
 
 @app.exception_handler(RequestUnsupportedContentType)  # type: ignore[untyped-decorator]

@@ -6,7 +6,16 @@ Unknown fields are refused, whole numbers are strict (no float, no boolean, no t
 from typing import Annotated, Any, Literal
 
 from iso4217 import Currency
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StringConstraints,
+    model_validator,
+)
 
 from duebook.domain.booking import Role
 from duebook.domain.money import BASIS_POINTS

@@ -12,11 +12,31 @@ from duebook.service.reconcile import Report
 
 JOB_FIELDS = ("booking_id", "job", "run_at", "wake_at", "status", "attempts", "generation", "lane", "reason")
 PAYMENT_FIELDS = (
-    "payment_id", "booking_id", "kind", "currency", "status", "epoch", "attempt", "provider_ref", "next_attempt_at",
-    "reason", "created_at",
+    "payment_id",
+    "booking_id",
+    "kind",
+    "currency",
+    "status",
+    "epoch",
+    "attempt",
+    "provider_ref",
+    "next_attempt_at",
+    "reason",
+    "created_at",
 )
 HISTORY_FIELDS = (
-    "version", "type", "at", "due", "job", "state", "cause", "actor", "reason", "idempotency_key", "data", "published_at",
+    "version",
+    "type",
+    "at",
+    "due",
+    "job",
+    "state",
+    "cause",
+    "actor",
+    "reason",
+    "idempotency_key",
+    "data",
+    "published_at",
 )
 
 View = dict[str, Any]
@@ -56,7 +76,9 @@ def payment(row: Mapping[str, Any]) -> View:
     reference, epoch = row["payment_id"], row["epoch"]
     return {
         **{name: row.get(name) for name in PAYMENT_FIELDS},
-        "amount_minor": row["amount"], "reference": reference, "idempotency_key": f"{reference}.e{epoch}",
+        "amount_minor": row["amount"],
+        "reference": reference,
+        "idempotency_key": f"{reference}.e{epoch}",
     }
 
 
