@@ -1,0 +1,79 @@
+"""Building the app: the same from the CDK CLI, from `python app.py` and from the tests."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stacks import ROOT
+from stacks.environments import SETTINGS, Environment, SettingError, environment_from
+
+from aws_cdk import App, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, IStackSynthesizer, Tags, Validations
+from cdk_nag import AwsSolutionsChecks
+
+from stacks.app_stack import AppStack
+from stacks.bundling import BundlingError
+from stacks.data_stack import DataStack
+
+OUTPUT = ROOT / "cdk.out"
+
+
+def build(*, context: Mapping[str, Any] | None = None, outdir: Path | None = None) -> App:
+    """The app, not yet synthesized. Without `context` it takes what the CDK CLI passes.
+
+    Raises SettingError for an environment or a setting that does not exist. Synthesis raises RuntimeError for a finding
+    of cdk-nag that nobody accepted.
+    """
+    app = App(
+        analytics_reporting=False,
+        outdir=None if outdir is None else str(outdir),
+        context=None if context is None else {**_project_context(), **context},
+    )
+    environment = environment_from({name: app.node.try_get_context(name) for name in SETTINGS})
+    data = DataStack(
+        app,
+        f"{environment.stack_prefix}-Data",
+        environment=environment,
+        synthesizer=_synthesizer(environment),
+        termination_protection=environment.keep,
+    )
+    AppStack(
+        app,
+        f"{environment.stack_prefix}-App",
+        environment=environment,
+        data=data,
+        synthesizer=_synthesizer(environment),
+        termination_protection=environment.keep,
+    )
+    Tags.of(app).add("service", "duebook")
+    Tags.of(app).add("environment", environment.name)
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    return app
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Synthesize; 1 with the reason on standard error when that can't be done."""
+    parser = argparse.ArgumentParser(prog="app.py", description="Synthesize Duebook's templates into cdk.out.")
+    parser.add_argument("-c", "--context", action="append", default=[], metavar="KEY=VALUE")
+    options = parser.parse_args(arguments)
+    by_cli = "CDK_OUTDIR" in os.environ
+    context = None if by_cli else dict(setting.split("=", 1) for setting in options.context)
+    try:
+        build(context=context, outdir=None if by_cli else OUTPUT).synth()
+    except (SettingError, BundlingError) as error:
+        print(f"duebook: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _project_context() -> dict[str, Any]:
+    context: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    return context
+
+
+def _synthesizer(environment: Environment) -> IStackSynthesizer:
+    """The embedded AWS has no use for the bootstrap's roles, and its file-publishing role can't read its bucket."""
+    return CliCredentialsStackSynthesizer() if environment.embedded else DefaultStackSynthesizer()

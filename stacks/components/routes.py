@@ -1,0 +1,36 @@
+"""The HTTP API's routes, by the group in which they are granted."""
+
+from collections.abc import Mapping, Sequence
+
+Route = tuple[str, str]
+"""Method and path."""
+
+ROUTES: Mapping[str, Sequence[Route]] = {
+    "schedules": (
+        ("PUT", "/bookings/{booking_id}/jobs/{job}"),
+        ("DELETE", "/bookings/{booking_id}/jobs/{job}"),
+        ("GET", "/bookings/{booking_id}/jobs"),
+        ("GET", "/jobs"),
+    ),
+    "bookings": (
+        ("PUT", "/bookings/{booking_id}"),
+        ("GET", "/bookings/{booking_id}"),
+        ("POST", "/bookings/{booking_id}/accept"),
+        ("POST", "/bookings/{booking_id}/decline"),
+        ("POST", "/bookings/{booking_id}/pay"),
+        ("POST", "/bookings/{booking_id}/move"),
+        ("POST", "/bookings/{booking_id}/cancel"),
+        ("GET", "/bookings/{booking_id}/history"),
+        ("GET", "/bookings/{booking_id}/payments"),
+    ),
+    "payments": (
+        ("GET", "/payments/{payment_id}"),
+        ("POST", "/payments/{payment_id}/result"),
+    ),
+    "operations": (
+        ("GET", "/dead-letters"),
+        ("POST", "/bookings/{booking_id}/jobs/{job}/redrive"),
+        ("POST", "/reconcile"),
+        ("GET", "/reconcile"),
+    ),
+}
