@@ -35,13 +35,12 @@ STATUS_PATH = "/_local/status"
 
 _SERVICES = (
     "apigateway,cloudformation,dynamodb,dynamodbstreams,events,iam,kms,lambda,logs,monitoring,"
-    "s3,scheduler,secretsmanager,sns,sqs,ssm,states,sts,tagging,xray"
+    "s3,scheduler,secretsmanager,sns,sqs,ssm,states,sts,tagging"
 )
 _START_SECONDS = 60.0
 _END_SECONDS = 5.0
 _POLL_SECONDS = 0.05
-_FOREIGN = ("AWS_", "DUEBOOK_", "FAKETIME", "PYTHON", "LD_PRELOAD", "LAMBDA_", "MINISTACK_")
-_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+_INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
 
 class EmulatorError(RuntimeError):
@@ -236,13 +235,9 @@ class EmbeddedAws:
         return "\n".join(text.splitlines()[-lines:])
 
     def _environment(self) -> dict[str, str]:
-        own = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(_FOREIGN) and name.lower() not in _PROXIES
-        }
+        own = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         temporary = str(self.home / "tmp")
-        return {
+        return {  # Lambda workers inherit it: nothing of the developer's own
             **own,
             **self.clock.environment(),
             launcher.PARENT: str(os.getpid()),
@@ -267,6 +262,7 @@ class EmbeddedAws:
             "SFTP_ENABLED": "0",
             "STATE_DIR": str(self.home / "tmp" / "state"),
             "TMPDIR": temporary,
+            "TZ": "UTC",
         }
 
 

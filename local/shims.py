@@ -1,2 +1,462 @@
-"""stub"""
-def apply() -> None: ...
+"""Where MiniStack 1.5.33 differs from AWS in ways this project meets.
+
+One function a gap. Each docstring says what AWS does, what MiniStack does and
+when the shim can go: when its test in `tests/local/test_shims.py` fails because
+the gap has closed. Private names of MiniStack are used here and in
+`local/status.py` only.
+"""
+
+import contextvars
+import functools
+import json
+import math
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from ministack import app
+from ministack.core import iam_actions, lambda_runtime, sigv4
+from ministack.core.concurrency import esm_wake
+from ministack.services import eventbridge, lambda_svc, scheduler, stepfunctions
+
+from local import status, streams
+
+_TICK_SECONDS = 0.2
+_LONGEST_TASK = 99_999_999
+
+Response = tuple[int, dict[str, str], bytes]
+
+
+def apply() -> None:
+    """Apply all, once, before MiniStack serves."""
+    for shim in ALL:
+        shim()
+
+
+def schedules_fire_promptly() -> None:
+    """Look for due schedules and rules several times a second.
+
+    AWS fires within the minute (Scheduler user guide, "Schedule types").
+    MiniStack looks every 10 s, for ever after a jump of time. Can go when the
+    interval is a setting.
+    """
+    scheduler._SCHEDULE_TICK_INTERVAL = _TICK_SECONDS
+    eventbridge._SCHEDULER_TICK_INTERVAL = _TICK_SECONDS
+
+
+def waits_follow_the_clock() -> None:
+    """Wait, Retry and callback time-outs end when the clock says so.
+
+    On AWS there is one time. MiniStack computes a duration and sleeps through
+    it, so a jump of time is not noticed. Can go when it polls the wall clock.
+    """
+    stepfunctions._sleep_until = _sleep_until
+    stepfunctions._scaled_sleep = lambda seconds: _sleep_to_epoch(time.time() + seconds)
+    stepfunctions.threading = _ThreadingOnTheClock()
+
+
+def queues_are_read_after_a_jump() -> None:
+    """Messages that became visible by a jump of time are delivered at once.
+
+    MiniStack's poller looks at its queues when something is written, else once
+    a second. Needed as long as time travels.
+    """
+    threading.Thread(target=_wake_on_jumps, name="duebook-jumps", daemon=True).start()
+
+
+def timeouts_may_be_expressions() -> None:
+    """Evaluate `TimeoutSeconds` and `HeartbeatSeconds` before the task runs.
+
+    AWS accepts a JSONata expression (Step Functions guide, "Task state").
+    MiniStack reads the field raw and dies on a string. Can go when it evaluates.
+    """
+    run = stepfunctions._execute_task
+
+    @functools.wraps(run)
+    def execute_task(state: dict[str, Any], given: Any, execution: Any, ctx: Any) -> Any:
+        for field in ("TimeoutSeconds", "HeartbeatSeconds"):
+            if not isinstance(state.get(field), str):
+                continue
+            seconds = stepfunctions._jsonata_state_field(state, field, "number", given, ctx)
+            if not 0 < seconds <= _LONGEST_TASK:
+                reason = f"{field} is out of range: {seconds}"
+                raise stepfunctions._ExecutionError("States.Runtime", reason)
+            state = {**state, field: int(seconds)}
+        return run(state, given, execution, ctx)
+
+    stepfunctions._execute_task = execute_task
+
+
+def every_attempt_has_its_token() -> None:
+    """A retried callback task gets a fresh token.
+
+    AWS issues one for every attempt (Step Functions guide, "Wait for a
+    callback with the task token"). MiniStack makes one a state. Can go when a
+    retry's token differs.
+    """
+    evaluate = stepfunctions._apply_jsonata_arguments
+
+    @functools.wraps(evaluate)
+    def apply_arguments(state: dict[str, Any], given: Any, ctx: Any = None) -> Any:
+        if ctx and _is_callback(state):
+            ctx["Task"] = {"Token": stepfunctions.new_uuid()}
+        return evaluate(state, given, ctx)
+
+    stepfunctions._apply_jsonata_arguments = apply_arguments
+
+
+def failing_notifier_fails_the_task() -> None:
+    """A function that raises while handing out a token fails its state at once.
+
+    So on AWS: the integration's error reaches Retry and Catch. MiniStack
+    swallows it and waits for the callback. Can go when it propagates.
+    """
+    call = stepfunctions._call_lambda
+
+    @functools.wraps(call)
+    def call_lambda(function: str, event: Any) -> Any:
+        try:
+            return call(function, event)
+        except stepfunctions._ExecutionError as error:
+            task = stepfunctions._task_tokens.get(_token.get())
+            if task is not None and not task["event"].is_set():
+                task["error"] = {"Error": error.error, "Cause": error.cause}
+                task["event"].set()
+            raise
+
+    stepfunctions._call_lambda = call_lambda
+
+
+def callbacks_are_answered_as_on_aws() -> None:
+    """SendTaskSuccess and SendTaskFailure refuse with AWS's errors.
+
+    AWS: TaskTimedOut for a token that is closed or was used, InvalidToken for
+    one it never issued, InvalidOutput for output that is not JSON (API
+    reference, SendTaskSuccess). MiniStack: TaskDoesNotExist, accepts a token
+    twice and any output. Can go when those three come from upstream.
+    """
+    invoke = stepfunctions._invoke_with_callback
+
+    @functools.wraps(invoke)
+    def invoke_with_callback(resource: str, given: Any, token: str, state: Any) -> Any:
+        mark = _token.set(token)
+        try:
+            return invoke(resource, given, token, state)
+        finally:
+            _token.reset(mark)
+            _closed_tokens.add(token)
+
+    stepfunctions._invoke_with_callback = invoke_with_callback
+    for name in ("_send_task_success", "_send_task_failure", "_send_task_heartbeat"):
+        setattr(stepfunctions, name, _guarded(getattr(stepfunctions, name)))
+
+
+def callbacks_are_authorized_on_their_machine() -> None:
+    """SendTask* is evaluated on the ARN of the state machine that issued the token.
+
+    So on AWS (Service Authorization Reference, Step Functions). MiniStack
+    evaluates it on `*`, so a policy for one machine never allows it. Can go
+    when it knows the machine.
+    """
+    evaluate = stepfunctions._apply_jsonata_arguments
+    extract = iam_actions.extract_resource_arn
+
+    @functools.wraps(evaluate)
+    def apply_arguments(state: dict[str, Any], given: Any, ctx: Any = None) -> Any:
+        if ctx and _is_callback(state):
+            _machines[ctx["Task"]["Token"]] = ctx["StateMachine"]["Id"]
+        return evaluate(state, given, ctx)
+
+    @functools.wraps(extract)
+    def extract_resource_arn(
+        service: str, method: str, path: str, headers: Any, body: Any, *rest: Any
+    ) -> str:
+        target = str(headers.get("x-amz-target", ""))
+        if service == "states" and ".SendTask" in target:
+            machine = _machines.get(json.loads(body or b"{}").get("taskToken"))
+            if machine:
+                return machine
+        arn: str = extract(service, method, path, headers, body, *rest)
+        return arn
+
+    stepfunctions._apply_jsonata_arguments = apply_arguments
+    iam_actions.extract_resource_arn = extract_resource_arn
+
+
+def starting_again_answers_the_same() -> None:
+    """StartExecution with the name and input of a running execution returns its ARN.
+
+    So on AWS (API reference, StartExecution: idempotent for Standard).
+    MiniStack answers ExecutionAlreadyExists. Can go when it doesn't.
+    """
+    start = stepfunctions._start_execution
+
+    @functools.wraps(start)
+    def start_execution(request: dict[str, Any]) -> Response:
+        machine = stepfunctions._resolve_state_machine_arn(request.get("stateMachineArn", ""))
+        if machine and request.get("name"):
+            arn = f"{machine.replace(':stateMachine:', ':execution:')}:{request['name']}"
+            known = stepfunctions._executions.get(arn)
+            same = known and known["input"] == request.get("input", "{}")
+            if same and known["status"] == "RUNNING":
+                answer = {"executionArn": arn, "startDate": known["startDate"]}
+                response: Response = stepfunctions.json_response(answer)
+                return response
+        repeated: Response = start(request)
+        return repeated
+
+    stepfunctions._start_execution = start_execution
+
+
+def schedules_are_authorized_in_their_group() -> None:
+    """Schedule actions are evaluated on `schedule/<the request's group>/<name>`.
+
+    So on AWS (Service Authorization Reference, EventBridge Scheduler).
+    MiniStack always names group `default`. Can go when it reads the group.
+    """
+    extract = iam_actions.extract_resource_arn
+
+    @functools.wraps(extract)
+    def extract_resource_arn(
+        service: str, method: str, path: str, headers: Any, body: Any, query: Any, *rest: Any
+    ) -> str:
+        arn: str = extract(service, method, path, headers, body, query, *rest)
+        return arn.replace(":schedule/default/", f":schedule/{_group(body, query)}/")
+
+    iam_actions.extract_resource_arn = extract_resource_arn
+
+
+def schedules_are_listed_in_pages() -> None:
+    """ListSchedules goes on after the first page.
+
+    AWS returns `NextToken` while there is more (API reference, ListSchedules;
+    100 a page). MiniStack drops the rest. Can go when it returns a token.
+    """
+
+    def list_schedules(query: dict[str, str]) -> Response:
+        size = int(query.get("MaxResults", 100))
+        start = int(query.get("NextToken", 0))
+        _, _, everything = whole({**query, "MaxResults": "1000000000"})
+        found = json.loads(everything)["Schedules"]
+        page: dict[str, Any] = {"Schedules": found[start : start + size]}
+        if start + size < len(found):
+            page["NextToken"] = str(start + size)
+        response: Response = scheduler._json_resp(200, page)
+        return response
+
+    whole = scheduler._list_schedules
+    scheduler._list_schedules = functools.wraps(whole)(list_schedules)
+
+
+def a_new_instant_fires_again() -> None:
+    """A schedule that fired and is updated, or deleted and made again, fires again.
+
+    So on AWS. MiniStack remembers by name that it fired and never fires it
+    again. Can go when update and delete forget.
+    """
+    for name in ("_update_schedule", "_delete_schedule"):
+        change = getattr(scheduler, name)
+        setattr(scheduler, name, _forgetting(change))
+
+
+def signatures_may_be_from_another_time() -> None:
+    """Accept a request whatever the time it was signed at.
+
+    AWS refuses one signed more than 5 or 15 minutes away, and so does
+    MiniStack. Here a caller lives in real time while the emulator's travels.
+    Needed as long as time travels.
+    """
+    sigv4.request_time_failure = lambda signature, *, now=None: None
+
+
+def requests_count_as_encrypted() -> None:
+    """Treat every request as if it came over TLS.
+
+    Queue policies that refuse plain HTTP (`aws:SecureTransport`) are wanted on
+    AWS; this emulator is reached over HTTP on 127.0.0.1 only. Needed as long as
+    it has no certificate.
+    """
+    pin = app.pin_request_origin
+    app.pin_request_origin = lambda address, _secure: pin(address, True)
+
+
+def python_errors_keep_their_class() -> None:
+    """A raising Python function's error type is the name of its exception's class.
+
+    So on AWS (Lambda guide, "Python function errors"), and a workflow's Retry
+    and Catch match it. MiniStack says `Runtime.HandlerError`. Can go when it
+    passes the class name on.
+    """
+    raised = '"status": "error", "error": str(e), "trace"'
+    script = lambda_runtime._PYTHON_WORKER_SCRIPT
+    named = raised.replace('"trace"', '"type": type(e).__name__, "trace"')
+    lambda_runtime._PYTHON_WORKER_SCRIPT = script.replace(raised, named)
+    invoke = lambda_runtime.Worker.invoke
+    execute = lambda_svc._execute_function_warm
+
+    @functools.wraps(invoke)
+    def invoke_worker(self: Any, *args: Any, **named: Any) -> Any:
+        result = invoke(self, *args, **named)
+        _error_class.set(result.get("type"))
+        return result
+
+    @functools.wraps(execute)
+    def execute_warm(function: Any, event: Any, request_id: str) -> Any:
+        _error_class.set(None)
+        result = execute(function, event, request_id)
+        if result.get("error") and _error_class.get():
+            result["body"]["errorType"] = _error_class.get()
+        return result
+
+    lambda_runtime.Worker.invoke = invoke_worker
+    lambda_svc._execute_function_warm = execute_warm
+
+
+def table_streams_give_up() -> None:
+    """A failing batch of table changes is split, retried a bounded number of times, then sent on.
+
+    AWS honours MaximumRetryAttempts, BisectBatchOnFunctionError and
+    ReportBatchItemFailures, and reports a discarded batch to the on-failure
+    destination (Lambda guide, "Using Lambda with DynamoDB"). MiniStack retries
+    for ever and ignores the response. Can go when it stops.
+    """
+    lambda_svc._poll_dynamodb_streams = streams.poll
+
+
+ALL: tuple[Callable[[], None], ...] = (
+    schedules_fire_promptly,
+    waits_follow_the_clock,
+    queues_are_read_after_a_jump,
+    timeouts_may_be_expressions,
+    callbacks_are_authorized_on_their_machine,
+    every_attempt_has_its_token,
+    failing_notifier_fails_the_task,
+    callbacks_are_answered_as_on_aws,
+    starting_again_answers_the_same,
+    schedules_are_authorized_in_their_group,
+    schedules_are_listed_in_pages,
+    a_new_instant_fires_again,
+    signatures_may_be_from_another_time,
+    requests_count_as_encrypted,
+    python_errors_keep_their_class,
+    table_streams_give_up,
+)
+
+_token: contextvars.ContextVar[str | None] = contextvars.ContextVar("callback token", default=None)
+_error_class: contextvars.ContextVar[str | None] = contextvars.ContextVar("error", default=None)
+_closed_tokens: set[str] = set()
+_machines: dict[str, str] = {}
+
+
+class _EventOnTheClock(threading.Event):
+    """An event whose time-out is an instant of the clock, not a duration."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        end = math.inf if timeout is None else time.time() + timeout
+        with _Waiting(until=end):
+            while time.time() < end:
+                if super().wait(_TICK_SECONDS):
+                    return True
+        return self.is_set()
+
+
+class _ThreadingOnTheClock:
+    """The `threading` module with the event above."""
+
+    Event = _EventOnTheClock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(threading, name)
+
+
+class _Waiting:
+    """Marks a workflow as waiting, so that the status can tell it from a running one."""
+
+    def __init__(self, *, until: float) -> None:
+        self._until = until
+
+    def __enter__(self) -> None:
+        status.waits[threading.get_ident()] = self._until
+
+    def __exit__(self, *_: object) -> None:
+        status.waits.pop(threading.get_ident(), None)
+
+
+def _wake_on_jumps() -> None:
+    offset = time.time() - time.monotonic()
+    while True:
+        time.sleep(_TICK_SECONDS / 4)
+        now = time.time() - time.monotonic()
+        if abs(now - offset) > _TICK_SECONDS:
+            esm_wake.set()
+        offset = now
+
+
+def _sleep_until(timestamp: str) -> None:
+    _sleep_to_epoch(datetime.fromisoformat(timestamp).timestamp())
+
+
+def _sleep_to_epoch(end: float) -> None:
+    with _Waiting(until=end):
+        while time.time() < end:
+            time.sleep(min(_TICK_SECONDS, max(0.0, end - time.time())))
+
+
+def _is_callback(state: dict[str, Any]) -> bool:
+    return ".waitForTaskToken" in str(state.get("Resource", ""))
+
+
+def _guarded(send: Callable[[dict[str, Any]], Response]) -> Callable[[dict[str, Any]], Response]:
+    @functools.wraps(send)
+    def guarded(request: dict[str, Any]) -> Response:
+        token = request.get("taskToken")
+        task = stepfunctions._task_tokens.get(token)
+        if token in _closed_tokens or (task and task["event"].is_set()):
+            return _refusal("TaskTimedOut", "Task Timed Out: 'Provided task does not exist anymore'")
+        if task is None:
+            return _refusal("InvalidToken", "Invalid Token: 'Invalid token'")
+        if not _is_json(request.get("output", "{}")):
+            return _refusal("InvalidOutput", "Invalid Output: 'the output is not JSON'")
+        return send(request)
+
+    return guarded
+
+
+def _refusal(code: str, message: str) -> Response:
+    response: Response = stepfunctions.error_response_json(code, message, 400)
+    return response
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _group(body: bytes | None, query: dict[str, Any] | None) -> str:
+    """The schedule group that a request names: in its query (get, delete) or its body."""
+    named: Any = (query or {}).get("groupName")
+    if named is None and body:
+        try:
+            named = json.loads(body).get("GroupName")
+        except (ValueError, AttributeError):
+            named = None
+    if isinstance(named, list):
+        named = named[0]
+    return str(named or "default")
+
+
+def _forgetting(change: Callable[..., Response]) -> Callable[..., Response]:
+    @functools.wraps(change)
+    def forgetting(name: str, request: dict[str, str]) -> Response:
+        group = request.get("GroupName") or request.get("groupName") or "default"
+        key = scheduler._schedules._scoped(f"{group}/{name}")
+        response = change(name, request)
+        scheduler._schedule_last_fired.pop(key, None)
+        return response
+
+    return forgetting

@@ -5,13 +5,14 @@ when is the next instant at which something happens by itself?
 """
 
 import json
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ministack.services import dynamodb, lambda_svc, scheduler, sqs, stepfunctions
+from ministack.services import dynamodb, eventbridge, lambda_svc, scheduler, sqs, stepfunctions
 
 PATH = "/_local/status"
 
@@ -34,33 +35,35 @@ class Status:
     """Messages that a queue's function could be given now."""
     stream_backlog: int
     """Table changes that a stream's function has not read."""
-    due_schedules: int
-    """One-time schedules whose instant has come and that have not fired."""
+    due: int
+    """Schedules and rules whose instant has come and that have not fired."""
     next_instant: str | None
-    """The earliest of: a schedule's instant, a delayed message, a workflow's wait."""
+    """The earliest of: a schedule's instant, a message's, a workflow's wait.
+
+    Recurring rules don't count. Nor do messages to be tried again without end.
+    """
     schedules: int
 
     @property
     def busy(self) -> bool:
         """Something is moving, or would without any time passing."""
-        return bool(self.running or self.deliverable or self.stream_backlog or self.due_schedules)
+        return bool(self.running or self.deliverable or self.stream_backlog or self.due)
 
 
 def take() -> Status:
     """Look at the emulator this code runs in."""
     now = time.time()
-    pending = [at for at in _pending_schedules() if at > now]
-    messages = [message["visible_at"] for message in _messages_for_functions()]
-    waited_for = [at for at in list(waits.values()) if at > now]
-    delayed = [at for at in messages if at > now]
-    upcoming = min([*pending, *delayed, *waited_for], default=None)
+    schedules = list(_pending_schedules())
+    messages = list(_messages_for_functions())
+    upcoming = [at for at in (*schedules, *list(waits.values())) if now < at < math.inf]
+    upcoming += [at for at, bounded in messages if at > now and bounded]
     return Status(
         now=_iso(now),
-        running=_invocations() + _workflows(),
-        deliverable=len(messages) - len(delayed),
+        running=_invocations() + _workflows(now),
+        deliverable=sum(1 for at, _ in messages if at <= now),
         stream_backlog=sum(_stream_backlogs()),
-        due_schedules=sum(1 for at in _pending_schedules() if at <= now),
-        next_instant=None if upcoming is None else _iso(upcoming),
+        due=sum(1 for at in schedules if at <= now) + sum(1 for at in _next_ticks() if at <= now),
+        next_instant=_iso(min(upcoming)) if upcoming else None,
         schedules=len(scheduler._schedules._data),
     )
 
@@ -74,7 +77,8 @@ def served(app: App) -> App:
             return
         headers = [(b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        body = json.dumps(asdict(take())).encode()
+        found = take()
+        body = json.dumps({**asdict(found), "busy": found.busy}).encode()
         await send({"type": "http.response.body", "body": body})
 
     return with_status
@@ -85,10 +89,10 @@ def _invocations() -> int:
     return max(executing, sum(list(lambda_svc._esm_inflight.values())))
 
 
-def _workflows() -> int:
+def _workflows(now: float) -> int:
     executions = list(stepfunctions._executions._data.values())
     running = sum(1 for execution in executions if execution["status"] == "RUNNING")
-    return max(0, running - len(waits))
+    return max(0, running - sum(1 for until in list(waits.values()) if until > now))
 
 
 def _pending_schedules() -> Iterator[float]:
@@ -105,11 +109,24 @@ def _sources(service: str) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
             yield key, mapping
 
 
-def _messages_for_functions() -> Iterator[dict[str, Any]]:
+def _next_ticks() -> Iterator[float]:
+    """When the recurring rules that have a target are due next."""
+    for key, rule in list(eventbridge._rules._data.items()):
+        interval = eventbridge._parse_rate_seconds(rule.get("ScheduleExpression", ""))
+        if interval and rule.get("State") == "ENABLED" and eventbridge._targets._data.get(key):
+            last = eventbridge._rule_last_fired.get(key, rule.get("CreationTime", math.inf))
+            yield last + interval
+
+
+def _messages_for_functions() -> Iterator[tuple[float, bool]]:
+    """When each message with a function can be delivered, and whether its retries are bounded."""
     sources = {mapping["EventSourceArn"] for _, mapping in _sources("sqs")}
     for queue in list(sqs._queues._data.values()):
         if queue["attributes"].get("QueueArn") in sources:
-            yield from (m for m in list(queue["messages"]) if "visible_at" in m)
+            redriven = "RedrivePolicy" in queue["attributes"]
+            for message in list(queue["messages"]):
+                first = not message.get("receive_count")
+                yield message.get("visible_at", 0.0), redriven or first
 
 
 def _stream_backlogs() -> Iterator[int]:
