@@ -35,8 +35,13 @@ class LedgerPayments:
     def send(self, payment: Payment, now: datetime) -> Outcome:
         ref = f"tr_{hashlib.sha256(payment.key.encode()).hexdigest()[:24]}"
         row = {
-            "pk": f"transfers#{payment.payment_id}", "sk": payment.key, "provider_ref": ref, "kind": payment.kind.value,
-            "amount": payment.amount, "currency": payment.currency, "at": iso(now),
+            "pk": f"transfers#{payment.payment_id}",
+            "sk": payment.key,
+            "provider_ref": ref,
+            "kind": payment.kind.value,
+            "amount": payment.amount,
+            "currency": payment.currency,
+            "at": iso(now),
         }
         try:
             self._table.write(Put(item=row, condition=If(absent=True)))

@@ -36,7 +36,7 @@ class Commands:
         self.default_policy = default_policy
 
     def put_booking(self, booking_id: str, body: Body) -> tuple[Booking, bool]:
-        """Make a managed booking. The same request again is fine whatever has happened since; another one is refused."""
+        """Make a managed booking. The same request again is fine whatever has happened since; another is refused."""
         request_hash = canonical_hash(body)
 
         def decide(booking: Booking | None, now: datetime) -> Step | None:
