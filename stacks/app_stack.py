@@ -43,7 +43,7 @@ class AppStack(Stack):
             "Functions",
             data=data,
             scheduling=scheduling,
-            code=service_code(environment),
+            code=service_code(self, environment=environment),
             environment=environment,
         )
         http = ServiceApi(self, "Http", function=functions.api, environment=environment)

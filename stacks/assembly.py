@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stacks import ROOT
-from stacks.environments import SETTINGS, Environment, SettingError, environment_from
-
 from aws_cdk import App, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, IStackSynthesizer, Tags, Validations
 from cdk_nag import AwsSolutionsChecks
 
+from stacks import ROOT
 from stacks.app_stack import AppStack
 from stacks.bundling import BundlingError
 from stacks.data_stack import DataStack
+from stacks.environments import SETTINGS, Environment, SettingError, environment_from
 
 OUTPUT = ROOT / "cdk.out"
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import jsii
-from aws_cdk import BundlingOptions, DockerImage, ILocalBundling, IgnoreMode
+from aws_cdk import BundlingOptions, DockerImage, IgnoreMode, ILocalBundling, Stack
 from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
 
 from stacks import ROOT
 from stacks.environments import Environment
@@ -31,11 +32,13 @@ class BundlingError(RuntimeError):
     """The functions' dependencies are neither in the cache nor could they be fetched."""
 
 
-def service_code(environment: Environment) -> lambda_.Code:
-    """The one asset that all functions share."""
+def service_code(scope: Construct, *, environment: Environment) -> lambda_.Code:
+    """The one asset that all functions share. Raises BundlingError."""
     exclude = [f"**/{name}" for name in _LEFT_OUT]
     if environment.embedded:
         return lambda_.Code.from_asset(str(SOURCE), exclude=exclude, ignore_mode=IgnoreMode.GLOB)
+    if Stack.of(scope).bundling_required:
+        dependencies()
     bundling = BundlingOptions(
         image=DockerImage.from_registry("scratch"),
         command=[PYTHON, PLATFORM],
@@ -46,8 +49,8 @@ def service_code(environment: Environment) -> lambda_.Code:
 
 @jsii.implements(ILocalBundling)
 class _LocalBundling:
-    def try_bundle(self, output_dir: str, **_options: Any) -> bool:
-        shutil.copytree(dependencies(), output_dir, dirs_exist_ok=True)
+    def try_bundle(self, output_dir: str, *_options: Any, **_more: Any) -> bool:
+        shutil.copytree(dependencies(), output_dir, dirs_exist_ok=True, ignore=shutil.ignore_patterns("bin"))
         shutil.copytree(SOURCE, output_dir, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_LEFT_OUT))
         return True
 

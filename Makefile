@@ -1,0 +1,85 @@
+# Everything runs in .venv and .cache; a machine needs Python 3.11 or later and make.
+
+PYTHON ?= python3
+ENV ?= dev
+PORT ?= 4566
+TRACE ?= local/sample_trace.csv
+LIMIT ?= 300
+
+BIN := $(CURDIR)/.venv/bin
+RUN := $(BIN)/python
+READY := .venv/.ready
+COMPILE := $(BIN)/uv pip compile --quiet --no-config --no-header --no-emit-index-url --no-emit-find-links
+CHECKED := app.py stacks lambdas local client benchmarks examples tests
+
+# The virtual environment first, with its Node; and no warning about it being active or not.
+export PATH := $(BIN):$(PATH)
+export VIRTUAL_ENV := $(CURDIR)/.venv
+export PYTHONDONTWRITEBYTECODE := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-unit replay bench local clock synth deploy fmt lint type check lock
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make .venv and fetch everything that is pinned
+
+$(READY): requirements-dev.txt lambdas/requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Duebook needs Python 3.11 or later; set PYTHON=" if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || { echo "Making .venv ..."; $(PYTHON) -m venv .venv; }
+	@test -x $(BIN)/uv || $(RUN) -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt)"
+	@echo "Fetching what requirements-dev.txt pins ..."
+	@$(BIN)/uv pip sync --quiet requirements-dev.txt
+	@echo "Fetching the functions' dependencies for the Lambda platform ..."
+	@$(RUN) -m stacks.bundling
+	@touch $@
+
+demo: $(READY) ## The whole story, August to December, on the embedded AWS
+	@$(RUN) -m local.demo
+
+test: $(READY) ## Every test: unit, contract, infrastructure, end to end
+	@$(RUN) -m pytest
+
+test-unit: $(READY) ## The unit tests alone, in seconds
+	@$(RUN) -m pytest tests/unit
+
+replay: $(READY) ## Real bookings through the API: TRACE=file.csv[.gz] LIMIT=300
+	@$(RUN) -m local.replay --trace "$(TRACE)" --limit $(LIMIT)
+
+bench: $(READY) ## Cold imports, memory, duration and AWS calls of each handler
+	@$(RUN) -m benchmarks.handlers
+
+local: $(READY) ## Run the embedded AWS until Ctrl-C: PORT=4566
+	@$(RUN) -m local up --port $(PORT)
+
+clock: $(READY) ## Move the embedded AWS's time: BY=75d, or NEXT=1 to the next due job
+	@$(RUN) -m local clock --port $(PORT) $(if $(BY),--by "$(BY)") $(if $(NEXT),--next $(NEXT))
+
+synth: $(READY) ## Synthesize and lint the templates, offline: ENV=dev
+	@$(RUN) app.py -c env=$(ENV) $(SETTINGS)
+	@$(BIN)/cfn-lint "cdk.out/Duebook-$(ENV)-*.template.json"
+	@ls cdk.out/Duebook-$(ENV)-*.template.json
+
+deploy: $(READY) ## Deploy to the account of your AWS credentials: ENV=dev
+	@$(RUN) -m stacks.deploy --env $(ENV) $(SETTINGS)
+
+fmt: $(READY) ## Format the code
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix --quiet .
+
+lint: $(READY) ## Check the code's format and style
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+type: $(READY) ## Check the types, strictly
+	@$(BIN)/mypy
+
+check: lint type test ## All that a change must pass
+
+lock: ## Pin anew what the short lists (*.in) allow
+	@test -x $(BIN)/uv || { $(PYTHON) -m venv .venv && $(RUN) -m pip install --quiet uv; }
+	@$(COMPILE) --upgrade --universal --python-version 3.11 requirements-dev.in --output-file requirements-dev.txt
+	@$(COMPILE) --universal --python-version 3.11 --constraints requirements-dev.txt requirements.in --output-file requirements.txt
+	@$(COMPILE) --python-version 3.13 --python-platform aarch64-manylinux2014 --constraints requirements-dev.txt \
+		lambdas/requirements.in --output-file lambdas/requirements.txt
