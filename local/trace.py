@@ -9,6 +9,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -209,11 +210,14 @@ def _share(amount: int, basis_points: int) -> int:
     return int((Decimal(amount) * basis_points / 10_000).quantize(Decimal(1), ROUND_HALF_EVEN))
 
 
-def _text(path: Path) -> io.TextIOWrapper:
+@contextmanager
+def _text(path: Path) -> Iterator[io.TextIOWrapper]:
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
-    raw = gzip.open(path, "rb") if zipped else path.open("rb")
-    return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+        file.seek(0)
+        raw = gzip.GzipFile(fileobj=file) if zipped else file
+        with io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
+            yield text
 
 
 def _row(path: Path, line: int, header: list[str], values: list[str]) -> Row:
