@@ -92,9 +92,9 @@ def after(start: Moment, length: timedelta) -> Moment:
 
 
 def _moment(instant: datetime, zone: str, field: str) -> Moment:
-    rounded = whole_second(instant)
     try:
-        return Moment(rounded.astimezone(UTC), _wall(rounded), zone)
+        rounded = whole_second(instant.astimezone(UTC))
+        return Moment(rounded, _wall(rounded.astimezone(instant.tzinfo)), zone)
     except OverflowError:
         raise InvalidRequest("out_of_range", field, f"{instant} is out of range") from None
 
