@@ -41,7 +41,7 @@ class Clock:
 
         With `travel=False`, or where libfaketime has no effect, time is real.
         """
-        clock = cls(file=file, travels=travel and can_travel())
+        clock = cls(file=file, travels=travel and can_travel(directory=file.parent))
         if clock.travels:
             now = datetime.now(UTC)
             _write_offset(file, (now if start_at is None else _aware(start_at)) - now)
@@ -96,12 +96,13 @@ def faketime_environment(file: Path) -> dict[str, str]:
     }
 
 
-def can_travel() -> bool:
-    """Whether a child process really lives a day ahead when told to."""
+def can_travel(*, directory: Path) -> bool:
+    """Whether a child process really lives a day ahead when told to, by a file in `directory`."""
     if _library() is None:
         return False
-    with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / "clock"
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory) as temporary:
+        file = Path(temporary) / "clock"
         _write_offset(file, _PROOF)
         child = subprocess.run(
             [sys.executable, "-c", "import time; print(time.time())"],
@@ -116,12 +117,6 @@ def can_travel() -> bool:
     except ValueError:
         return False
     return abs(seen - _PROOF) < _PROOF_TOLERANCE
-
-
-def remove_shared_memory(pid: int) -> None:
-    """Remove what libfaketime leaves in /dev/shm when its process is killed."""
-    for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
-        Path("/dev/shm", name).unlink(missing_ok=True)  # noqa: S108
 
 
 def _library() -> Path | None:

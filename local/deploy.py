@@ -12,16 +12,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from local.clock import remove_shared_memory
 from local.emulator import ACCOUNT, CACHE, REGION, ROOT, EmbeddedAws
+from local.processes import end_group
 
 CDK_VERSION = "2.1148.1"
 
 _CLI_HOME = CACHE / "cdk-cli"
 _CLI = _CLI_HOME / "node_modules" / "aws-cdk" / "bin" / "cdk"
 _NODE_BIN = Path(sys.executable).parent
-_DEPLOY_SECONDS = 600.0
 _TAIL_LINES = 40
+_TOOLKIT = "CDKToolkit"
+_SHOWN = ("✨  Synthesis", "✅", "❌")
 
 Outputs = dict[str, dict[str, str]]
 
@@ -42,14 +43,17 @@ def deploy(
 
     `stacks=None` deploys all. `context` is passed on as `-c key=value`, after
     `env=local`. `app` is the folder that holds `cdk.json`. Progress goes to
-    standard error unless `quiet`.
+    standard error unless `quiet`. The CLI lives at the emulator's time, because
+    it waits for stack events by their time.
     """
     cdk = _Cdk(aws=aws, quiet=quiet)
     settings = {"env": "local", **(context or {})}
     options = [part for item in settings.items() for part in ("-c", "=".join(item))]
     if not _is_bootstrapped(aws):
+        cdk.say("Preparing the account (cdk bootstrap) ...")
         cdk.run("bootstrap", f"aws://{ACCOUNT}/{REGION}", app=aws.home)
     outputs = aws.home / "outputs.json"
+    cdk.say("Synthesizing and deploying (cdk deploy) ...")
     cdk.run(
         "deploy",
         *(stacks or ["--all"]),
@@ -80,15 +84,35 @@ def cdk_cli() -> list[str]:
                 "--no-fund",
                 "--no-package-lock",
                 "--ignore-scripts",
-                f"--cache={CACHE / 'npm'}",
                 f"--prefix={_CLI_HOME}",
                 f"aws-cdk@{CDK_VERSION}",
             ],
             cwd=_CLI_HOME,
-            env=_node_environment(),
+            env=node_environment(),
             quiet=True,
         )
     return [str(_NODE_BIN / "node"), str(_CLI)]
+
+
+def node_environment() -> dict[str, str]:
+    """The caller's environment with the venv's Node first, and every cache inside the project's.
+
+    For whatever runs the CDK CLI or synthesizes; AWS settings are left out.
+    """
+    temporary = CACHE / "tmp"
+    temporary.mkdir(parents=True, exist_ok=True)
+    own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return {
+        **own,
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        "CDK_HOME": str(CACHE / "cdk-home"),
+        "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(CACHE / "jsii"),
+        "NODE_DISABLE_COMPILE_CACHE": "1",
+        "PATH": os.pathsep.join([str(_NODE_BIN), own.get("PATH", os.defpath)]),
+        "TMPDIR": str(temporary),
+        "npm_config_cache": str(CACHE / "npm"),
+        "npm_config_update_notifier": "false",
+    }
 
 
 class _Cdk:
@@ -97,14 +121,16 @@ class _Cdk:
         self._quiet = quiet
         self._output = aws.home / "cdk.out"
         self._environment = {
-            **_node_environment(),
+            **node_environment(),
             **aws.env,
-            **aws.clock.environment(),  # the CLI waits for events by their time
+            **aws.clock.environment(),
             "CDK_DEFAULT_ACCOUNT": ACCOUNT,
             "CDK_DEFAULT_REGION": REGION,
-            "CDK_DISABLE_CLI_TELEMETRY": "true",
-            "CDK_HOME": str(CACHE / "cdk-home"),
         }
+
+    def say(self, what: str) -> None:
+        if not self._quiet:
+            print(what, file=sys.stderr, flush=True)
 
     def run(self, *arguments: str, app: Path) -> None:
         fixed = ["--no-notices", "--no-version-reporting", "--ci"]
@@ -116,40 +142,37 @@ class _Cdk:
         )
 
 
-def _checked(
-    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], quiet: bool
-) -> None:
+def _checked(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], quiet: bool) -> None:
     """Run, showing progress; DeployError with the tail of the output if it fails."""
     lines: list[str] = []
-    with subprocess.Popen(
+    process = subprocess.Popen(
         command,
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
-        assert process.stdout is not None
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    with process.stdout:
         try:
-            for line in process.stdout:
+            for raw in process.stdout:
+                line = raw.decode(errors="replace")
                 lines.append(line)
-                if not quiet:
-                    print(f"  {line.rstrip()}", file=sys.stderr)
-        except BaseException:
-            process.terminate()
-            raise
-        finally:
+                if not quiet and line.strip().startswith(_SHOWN):
+                    print(f"  {line.strip()}", file=sys.stderr)
             process.wait()
-            remove_shared_memory(process.pid)
+        finally:
+            end_group(process)
     if process.returncode != 0:
         tail = "".join(lines[-_TAIL_LINES:])
         raise DeployError(f"{' '.join(command[1:4])} failed ({process.returncode})\n{tail}")
 
 
 def _is_bootstrapped(aws: EmbeddedAws) -> bool:
-    return aws.session().client("s3").list_buckets()["Buckets"] != []
+    stacks = aws.session().client("cloudformation").list_stacks()["StackSummaries"]
+    return any(stack["StackName"] == _TOOLKIT for stack in stacks)
 
 
 def _installed_version() -> str | None:
@@ -158,18 +181,3 @@ def _installed_version() -> str | None:
         return None
     version: str = json.loads(manifest.read_text(encoding="utf-8"))["version"]
     return version
-
-
-def _node_environment() -> dict[str, str]:
-    """The caller's environment with the venv's Node first, and temporary files in the cache."""
-    temporary = CACHE / "tmp"
-    temporary.mkdir(parents=True, exist_ok=True)
-    own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return {
-        **own,
-        "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(CACHE / "jsii"),
-        "NODE_DISABLE_COMPILE_CACHE": "1",
-        "PATH": os.pathsep.join([str(_NODE_BIN), own.get("PATH", os.defpath)]),
-        "TMPDIR": str(temporary),
-        "npm_config_update_notifier": "false",
-    }

@@ -6,7 +6,6 @@ and takes its Lambda workers with it when it ends, however it ends.
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -24,7 +23,8 @@ import boto3
 import botocore.session
 
 from local import launcher
-from local.clock import Clock, remove_shared_memory
+from local.clock import Clock
+from local.processes import end_group
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
@@ -37,8 +37,9 @@ _SERVICES = (
     "apigateway,cloudformation,dynamodb,dynamodbstreams,events,iam,kms,lambda,logs,monitoring,"
     "s3,scheduler,secretsmanager,sns,sqs,ssm,states,sts,tagging"
 )
+_HOMES = CACHE / "emulator"
+_KEPT_HOMES = 5
 _START_SECONDS = 60.0
-_END_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 
@@ -52,7 +53,8 @@ class EmbeddedAws:
 
     `auth` makes it evaluate IAM policies, each function under its own role.
     `start_at` is its first instant where time travels; `travel=False` keeps
-    real time. `port=None` takes a free one. `clock` overrides both.
+    real time. A `clock` of one's own (its file outside `home`) overrides both.
+    `port=None` takes a free one.
     """
 
     def __init__(
@@ -66,12 +68,22 @@ class EmbeddedAws:
     ) -> None:
         self.port = free_port() if port is None else port
         self.auth = auth
-        self.home = CACHE / "emulator" / str(self.port)
+        self.home = _HOMES / str(self.port)
         self._given_clock = clock
         self._start_at = start_at
         self._travel = travel
         self._process: subprocess.Popen[bytes] | None = None
         self.clock: Clock
+
+    @classmethod
+    def attach(cls, *, port: int) -> Self:
+        """The one that another process runs on `port`. EmulatorError if none answers there."""
+        aws = cls(port=port)
+        file = aws.home / "clock"
+        aws.clock = Clock(file=file, travels=file.exists())
+        if not aws._answers():
+            raise EmulatorError(f"no embedded AWS answers on port {port}; start one: make local PORT={port}")
+        return aws
 
     @property
     def endpoint(self) -> str:
@@ -113,6 +125,11 @@ class EmbeddedAws:
         core.set_credentials(access_key, secret_key, session_token)
         return boto3.Session(botocore_session=core, region_name=REGION)
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process that this object started still runs."""
+        return self._process is not None and self._process.poll() is None
+
     def status(self) -> dict[str, Any]:
         """What the emulator is doing now: the fields of `local.status.Status`."""
         with _open(self.endpoint + STATUS_PATH, timeout=30.0) as answer:
@@ -136,11 +153,16 @@ class EmbeddedAws:
             time.sleep(_POLL_SECONDS)
 
     def travel_to(self, instant: datetime, *, timeout: float = 60.0) -> None:
-        """Move time to `instant` stop by stop, so that everything due on the way runs on time.
+        """Let time become `instant`, stop by stop, so that everything due on the way runs on time.
 
         A single jump would let a table change outlive its stream's 24 hours and
-        a message its queue's retention. `timeout` bounds each stop, in real seconds.
+        a message its queue's retention. Where time is real, this waits for the
+        instant. `timeout` bounds how long each stop may move, in real seconds.
         """
+        if not self.clock.travels:
+            time.sleep(max(0.0, (instant - self.clock.now()).total_seconds()))
+            self.settle(timeout=timeout)
+            return
         while True:
             self.settle(timeout=timeout)
             upcoming = self.next_instant()
@@ -164,6 +186,9 @@ class EmbeddedAws:
         return None if found is None else datetime.fromisoformat(found)
 
     def __enter__(self) -> Self:
+        if not _is_free(self.port):
+            raise EmulatorError(f"port {self.port} is in use")
+        _forget_old_homes()
         rmtree(self.home, ignore_errors=True)
         (self.home / "tmp").mkdir(parents=True)
         self.clock = self._given_clock or Clock.begin(
@@ -187,8 +212,6 @@ class EmbeddedAws:
         self._end()
 
     def _start(self) -> None:
-        if not _is_free(self.port):
-            raise EmulatorError(f"port {self.port} is in use")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "local.launcher"],
@@ -218,16 +241,8 @@ class EmbeddedAws:
         process, self._process = self._process, None
         if process is None:
             return
-        process.terminate()
-        try:
-            process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            _kill_group(process.pid)
-            process.wait()
-            remove_shared_memory(process.pid)
-            rmtree(self.home / "tmp", ignore_errors=True)
+        end_group(process)
+        rmtree(self.home / "tmp", ignore_errors=True)
 
     def log_tail(self, *, lines: int = 30) -> str:
         """The end of the emulator's log, for an error message."""
@@ -282,6 +297,14 @@ def api_url(aws: EmbeddedAws, outputs: Mapping[str, str] | str) -> str:
     raise ValueError(f"no HTTP API address among {sorted(values)}")
 
 
+def _forget_old_homes() -> None:
+    """Keep the logs of the latest few runs only."""
+    homes = sorted(_HOMES.glob("*"), key=lambda home: home.stat().st_mtime, reverse=True)
+    for home in homes[_KEPT_HOMES:]:
+        if _is_free(int(home.name)):
+            rmtree(home, ignore_errors=True)
+
+
 def free_port() -> int:
     """A port nobody listens on at this moment."""
     with socket.socket() as probe:
@@ -298,13 +321,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _kill_group(leader: int) -> None:
-    try:
-        os.killpg(leader, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def _open(url: str, *, timeout: float) -> Any:

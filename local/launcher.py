@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from local.clock import remove_shared_memory
+from local.processes import remove_shared_memory
 
 PARENT = "DUEBOOK_LOCAL_PARENT"
 LOG = "DUEBOOK_LOCAL_LOG"

@@ -165,14 +165,13 @@ def callbacks_are_authorized_on_their_machine() -> None:
 
     @functools.wraps(evaluate)
     def apply_arguments(state: dict[str, Any], given: Any, ctx: Any = None) -> Any:
+        arguments = evaluate(state, given, ctx)
         if ctx and _is_callback(state):
             _machines[ctx["Task"]["Token"]] = ctx["StateMachine"]["Id"]
-        return evaluate(state, given, ctx)
+        return arguments
 
     @functools.wraps(extract)
-    def extract_resource_arn(
-        service: str, method: str, path: str, headers: Any, body: Any, *rest: Any
-    ) -> str:
+    def extract_resource_arn(service: str, method: str, path: str, headers: Any, body: Any, *rest: Any) -> str:
         target = str(headers.get("x-amz-target", ""))
         if service == "states" and ".SendTask" in target:
             machine = _machines.get(json.loads(body or b"{}").get("taskToken"))
@@ -268,7 +267,7 @@ def signatures_may_be_from_another_time() -> None:
     MiniStack. Here a caller lives in real time while the emulator's travels.
     Needed as long as time travels.
     """
-    sigv4.request_time_failure = lambda signature, *, now=None: None
+    sigv4.request_time_failure = lambda *_, **__: None
 
 
 def requests_count_as_encrypted() -> None:

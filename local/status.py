@@ -85,8 +85,9 @@ def served(app: App) -> App:
 
 
 def _invocations() -> int:
-    executing, _ = lambda_svc.executions_in_flight()
-    return max(executing, sum(list(lambda_svc._esm_inflight.values())))
+    executing: int = lambda_svc.executions_in_flight()[0]
+    batches: int = sum(list(lambda_svc._esm_inflight.values()))
+    return max(executing, batches)
 
 
 def _workflows(now: float) -> int:

@@ -101,9 +101,7 @@ def _poll_one(mapping: Mapping) -> bool:
         return False
     table_name = source.split("/")[1]
     table = dynamodb._tables.get(table_name)
-    function, _ = lambda_svc._get_func_record_for_qualifier(
-        mapping["FunctionName"], mapping.get("Qualifier")
-    )
+    function, _ = lambda_svc._get_func_record_for_qualifier(mapping["FunctionName"], mapping.get("Qualifier"))
     if function is None or not table or table.get("LatestStreamArn") != source:
         return False
     reader = readers.setdefault(mapping["UUID"], Reader())
@@ -115,15 +113,11 @@ def _poll_one(mapping: Mapping) -> bool:
     if not batch:
         return False
     reader.busy = True
-    spawn_background(
-        _deliver, mapping, function, reader, position, batch, thread_name="duebook-stream"
-    )
+    spawn_background(_deliver, mapping, function, reader, position, batch, thread_name="duebook-stream")
     return True
 
 
-def _deliver(
-    mapping: Mapping, function: Any, reader: Reader, position: int, batch: list[Record]
-) -> None:
+def _deliver(mapping: Mapping, function: Any, reader: Reader, position: int, batch: list[Record]) -> None:
     try:
         wanted = lambda_svc._apply_filter_criteria(batch, mapping)
         if not wanted:
@@ -131,9 +125,7 @@ def _deliver(
             return
         result = lambda_svc._execute_function(function, {"Records": wanted})
         failed_at = first_failure(result=result, mapping=mapping, records=wanted)
-        done, given_up = settle(
-            reader=reader, mapping=mapping, records=wanted, failed_at=failed_at
-        )
+        done, given_up = settle(reader=reader, mapping=mapping, records=wanted, failed_at=failed_at)
         _report(mapping, wanted, result, failed_at)
         if given_up:
             lambda_svc._send_ddb_stream_failure_record(
@@ -154,9 +146,7 @@ def _deliver(
         esm_wake.set()
 
 
-def _report(
-    mapping: Mapping, records: list[Record], result: dict[str, Any], failed_at: int | None
-) -> None:
+def _report(mapping: Mapping, records: list[Record], result: dict[str, Any], failed_at: int | None) -> None:
     name = mapping["FunctionName"]
     outcome = "OK" if failed_at is None else f"FAILED at {failed_at}: {result.get('body')}"
     mapping["LastProcessingResult"] = outcome
@@ -176,7 +166,7 @@ def _position(mapping: Mapping, table_name: str) -> int:
         if known is None:
             latest = mapping.get("StartingPosition", "LATEST") != "TRIM_HORIZON"
             known = dynamodb.stream_end_position(table_name) if latest else horizon
-        position = max(horizon, known)
+        position: int = max(horizon, known)
         lambda_svc._dynamodb_stream_positions[mapping["UUID"]] = position
     return position
 
