@@ -7,7 +7,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal
 
-from duebook.domain.names import LIFECYCLE_JOBS, pay_job
+from duebook.domain.dispute import Dispute
+from duebook.domain.names import LIFECYCLE_JOBS, WATCH_DISPUTE, pay_job
 from duebook.domain.payment import Kind
 from duebook.domain.policy import Policy
 from duebook.domain.times import Moment
@@ -114,8 +115,15 @@ class Engagement:
     """`refunded`, `paid_out` and `fee` as decided; the payment rows tell whether the money has moved."""
     payments_made: int = 0
     payments: Mapping[int, OpenPayment] = field(default_factory=lambda: MappingProxyType({}))
+    dispute: Dispute | None = None
+    """The one dispute a booking can have; kept when it has ended."""
     request_hash: str = ""
     revision: int | None = None
+
+    @property
+    def is_disputed(self) -> bool:
+        """An open dispute freezes completion and payout."""
+        return self.dispute is not None and self.dispute.is_open
 
     @property
     def reject_at(self) -> datetime:
@@ -188,10 +196,12 @@ def lifecycle_jobs(engagement: Engagement) -> dict[str, datetime]:
             jobs["close_event"] = engagement.event_end.instant
         case _:
             pass
-    if engagement.state in (State.PAID, State.EVENT_CLOSED):
+    if engagement.state in (State.PAID, State.EVENT_CLOSED) and not engagement.is_disputed:
         jobs["complete_order"] = engagement.complete_at
-    if engagement.state in PAYABLE:
+    if engagement.state in PAYABLE and not engagement.is_disputed:
         jobs["release_payment"] = engagement.release_at
+    if engagement.dispute is not None and engagement.dispute.watch_at is not None:
+        jobs[WATCH_DISPUTE] = engagement.dispute.watch_at
     for number, payment in engagement.payments.items():
         if payment.next_attempt_at is not None:
             jobs[pay_job(number)] = payment.next_attempt_at

@@ -10,6 +10,7 @@ BOOKING_ID = r"[0-9A-Za-z_-]{1,39}"
 JOB_NAME = r"[a-z0-9_]{1,24}"
 OPAQUE_ID = r"[0-9A-Za-z_.:@-]{1,64}"
 PAYMENT_ID = BOOKING_ID + r"\.p[1-9][0-9]{0,5}"
+DISPUTE_ID = BOOKING_ID + r"\.d[1-9][0-9]{0,5}"
 
 LIFECYCLE_JOBS = ("reject_request", "cancel_unpaid", "close_event", "complete_order", "release_payment")
 WATCH_DISPUTE = "watch_dispute"
@@ -34,6 +35,11 @@ def payment_number(job: str) -> int | None:
 def payment_id(booking_id: str, number: int) -> str:
     """Child ids carry their parent."""
     return f"{booking_id}.p{number}"
+
+
+def dispute_id(booking_id: str, number: int) -> str:
+    """As `payment_id`."""
+    return f"{booking_id}.d{number}"
 
 
 def parent(child_id: str) -> str:

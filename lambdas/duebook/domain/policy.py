@@ -3,12 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any
 
 from duebook.domain.money import BASIS_POINTS, share
 
 HOUR = 3600
 DAY = 24 * HOUR
+
+
+class Silence(StrEnum):
+    """What a chef's silence in a dispute means: the claim is refunded, or the chef is paid as if undisputed."""
+
+    REFUND = "refund"
+    RELEASE = "release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +41,29 @@ class Policy:
         Tier(before=30 * DAY, refund_bps=10_000),
         Tier(before=7 * DAY, refund_bps=5_000),
     )
+    reply_within: int = DAY
+    remind_after: int = DAY // 2
+    silence: Silence = Silence.REFUND
+    offer_within: int = DAY
+    review_within: int = 3 * DAY
+    escalations: int = 2
+    appeals: int = 0
+    appeal_within: int = 2 * DAY
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name != "cancellation" and (type(value) is not int or value < 0):
+            if field.name not in ("cancellation", "silence") and (type(value) is not int or value < 0):
                 raise ValueError(f"policy.{field.name} is a whole number, 0 or more, not {value!r}")
         for tier in self.cancellation:
             if not 0 <= tier.refund_bps <= BASIS_POINTS or tier.before < 0:
                 raise ValueError("policy.cancellation: refund_bps is 0 to 10000, before is 0 or more")
         if self.fee_bps > BASIS_POINTS:
             raise ValueError("policy.fee_bps is 0 to 10000")
+        if self.appeals > 1:
+            raise ValueError("policy.appeals is 0 or 1")
+        if self.escalations > 10:
+            raise ValueError("policy.escalations is 0 to 10")
 
     def refund(self, captured: int, left: timedelta) -> int:
         """What a customer who cancels with `left` to go gets back: the most generous tier that is reached."""
@@ -65,6 +85,8 @@ class Policy:
         values = dict(overrides)
         if "cancellation" in values:
             values["cancellation"] = tuple(Tier(**tier) for tier in values["cancellation"])
+        if "silence" in values:
+            values["silence"] = Silence(values["silence"])
         return replace(self, **values)
 
     def as_dict(self) -> dict[str, Any]:

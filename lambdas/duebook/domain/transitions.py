@@ -45,6 +45,7 @@ class Step:
 
     `due`: the planned instant of a timed one. `payments`: payment rows that are written with it. `payload`: an own
     job's payload as JSON text, written with it; `fires`: the own job whose payload the event carries.
+    `dispute_texts`: the dispute's row is written, with these texts (None: it is not touched).
     """
 
     type: str
@@ -58,6 +59,7 @@ class Step:
     payments: tuple[Payment, ...] = ()
     payload: str | None = None
     fires: str | None = None
+    dispute_texts: Mapping[str, Any] | None = None
 
 
 # --- what only the clock drives ------------------------------------------------------------------------------------
@@ -121,7 +123,7 @@ def _timed(booking: Booking, engagement: Engagement, job: str, due: datetime, no
         engagement, payments = _pay_out(booking.booking_id, engagement, now)
         if not payments:
             type_, state, reason = "booking.paid_out", State.PAID_OUT, "nothing is left to pay out"
-    return _step(
+    return engaged_step(
         booking,
         replace(engagement, state=state),
         type_,
@@ -130,7 +132,7 @@ def _timed(booking: Booking, engagement: Engagement, job: str, due: datetime, no
         due=due,
         job=job,
         payments=payments,
-        data=_amounts(payments),
+        data=amounts(payments),
     )
 
 
@@ -152,30 +154,30 @@ def request(
     before = booking or Booking(booking_id=booking_id)
     for name, own in before.own.items():
         _check_own_run_at(own_run_at(own, engagement), now, name)
-    return _step(before, engagement, "booking.requested", now, f"taken on as {engagement.state}", actor=actor)
+    return engaged_step(before, engagement, "booking.requested", now, f"taken on as {engagement.state}", actor=actor)
 
 
 def accept(booking: Booking, actor: Actor | None, now: datetime) -> Step | None:
-    engagement = _engaged(booking)
+    engagement = engaged(booking)
     if engagement.accepted_at is not None:
         return None
     _allow(engagement, "accept", State.REQUESTED)
     after = replace(engagement, state=State.ACCEPTED, accepted_at=now)
-    return _step(booking, after, "booking.accepted", now, "the chef accepted", actor=actor)
+    return engaged_step(booking, after, "booking.accepted", now, "the chef accepted", actor=actor)
 
 
 def decline(booking: Booking, actor: Actor | None, why: str | None, now: datetime) -> Step | None:
-    engagement = _engaged(booking)
+    engagement = engaged(booking)
     if engagement.state is State.REJECTED:
         return None
     _allow(engagement, "decline", State.REQUESTED)
     after = replace(engagement, state=State.REJECTED)
-    return _step(booking, after, "booking.declined", now, why or "the chef declined", actor=actor)
+    return engaged_step(booking, after, "booking.declined", now, why or "the chef declined", actor=actor)
 
 
 def pay(booking: Booking, captured: int, charge_ref: str, paid_at: datetime, now: datetime) -> Step | None:
     """The customer's money was captured. Too late for the booking, all of it goes back."""
-    engagement = _engaged(booking)
+    engagement = engaged(booking)
     if engagement.charge_ref is not None:
         if (engagement.charge_ref, engagement.captured) == (charge_ref, captured):
             return None
@@ -184,13 +186,13 @@ def pay(booking: Booking, captured: int, charge_ref: str, paid_at: datetime, now
         raise InvalidRequest("in_the_future", "paid_at", f"paid_at {iso(paid_at)} is in the future: it is {iso(now)}")
     after = replace(engagement, captured=captured, charge_ref=charge_ref, paid_at=paid_at)
     if engagement.state in OFF:
-        after, payments = _refund(booking.booking_id, after, captured, now)
+        after, payments = refund_payment(booking.booking_id, after, captured, now)
         reason = f"the money came after the booking was {engagement.state}"
-        return _step(
-            booking, after, "booking.capture_refunded", now, reason, payments=payments, data=_amounts(payments)
+        return engaged_step(
+            booking, after, "booking.capture_refunded", now, reason, payments=payments, data=amounts(payments)
         )
     _allow(engagement, "pay", State.ACCEPTED)
-    return _step(
+    return engaged_step(
         booking,
         replace(after, state=State.PAID),
         "booking.paid",
@@ -204,9 +206,10 @@ def move(
     booking: Booking, start: Moment, end: Moment, actor: Actor | None, why: str | None, now: datetime
 ) -> Step | None:
     """The event moves, and with it everything that is tied to its date."""
-    engagement = _engaged(booking)
+    engagement = engaged(booking)
     if (engagement.event_start, engagement.event_end) == (start, end):
         return None
+    _undisputed(engagement)
     _allow(engagement, "move", State.REQUESTED, State.ACCEPTED, State.PAID)
     if end.instant <= start.instant:
         raise InvalidRequest("end_before_start", "event_end", f"the event ends {iso(end.instant)}, not after its start")
@@ -222,7 +225,7 @@ def move(
         "from": {"event_start": iso(engagement.event_start.instant), "event_end": iso(engagement.event_end.instant)},
         "to": {"event_start": iso(start.instant), "event_end": iso(end.instant)},
     }
-    return _step(booking, after, "booking.moved", now, why or "the event was moved", actor=actor, data=data)
+    return engaged_step(booking, after, "booking.moved", now, why or "the event was moved", actor=actor, data=data)
 
 
 def cancel(booking: Booking, actor: Actor, refund: int | None, why: str | None, now: datetime) -> Step | None:
@@ -230,11 +233,12 @@ def cancel(booking: Booking, actor: Actor, refund: int | None, why: str | None, 
 
     Without `refund`: all of it when the chef or the operator cancels, else by the policy's tiers.
     """
-    engagement = _engaged(booking)
+    engagement = engaged(booking)
     if engagement.state is State.CANCELLED:
         if refund is None or refund == engagement.refunded:
             return None
         raise Refused("already_cancelled", f"cancelled with a refund of {engagement.refunded}", state=engagement.state)
+    _undisputed(engagement)
     _allow(engagement, "cancel", State.REQUESTED, State.ACCEPTED, *PAYABLE)
     left = engagement.event_start.instant - now
     if left <= timedelta() and actor.role is not Role.OPERATOR:
@@ -247,11 +251,11 @@ def cancel(booking: Booking, actor: Actor, refund: int | None, why: str | None, 
             "refund_exceeds_capture", "refund_minor", f"{refund} is more than the {engagement.captured} captured"
         )
     after = replace(engagement, state=State.CANCELLED)
-    after, back = _refund(booking.booking_id, after, refund, now)
+    after, back = refund_payment(booking.booking_id, after, refund, now)
     after, rest = _pay_out(booking.booking_id, after, now)
     reason = why or f"cancelled by the {actor.role}"
-    return _step(
-        booking, after, "booking.cancelled", now, reason, actor=actor, payments=back + rest, data=_amounts(back + rest)
+    return engaged_step(
+        booking, after, "booking.cancelled", now, reason, actor=actor, payments=back + rest, data=amounts(back + rest)
     )
 
 
@@ -335,7 +339,7 @@ def _is_stale(known: OwnJob | PastJob | None, revision: int | None, request_hash
 
 def payment_step(booking: Booking, payment: Payment, type_: str, now: datetime, reason: str, **data: Any) -> Step:
     """A payment's row changed (claimed, answered, retried): the booking's brief and its state follow."""
-    engagement = _engaged(booking)
+    engagement = engaged(booking)
     payments = dict(engagement.payments)
     payments.pop(payment.number, None)
     if payment.is_open:
@@ -343,7 +347,7 @@ def payment_step(booking: Booking, payment: Payment, type_: str, now: datetime, 
     after = replace(engagement, payments=payments)
     if payment.status is Status.DONE and payment.kind is Kind.PAYOUT and engagement.state is State.PAYING:
         after, type_ = replace(after, state=State.PAID_OUT), "booking.paid_out"
-    return _step(
+    return engaged_step(
         booking,
         after,
         type_,
@@ -356,7 +360,7 @@ def payment_step(booking: Booking, payment: Payment, type_: str, now: datetime, 
     )
 
 
-def _refund(
+def refund_payment(
     booking_id: str, engagement: Engagement, amount: int, now: datetime
 ) -> tuple[Engagement, tuple[Payment, ...]]:
     after, payments = _payment(booking_id, engagement, Kind.REFUND, amount, now)
@@ -393,7 +397,7 @@ def _payment(
     return replace(engagement, payments_made=number, payments=brief), (payment,)
 
 
-def _amounts(payments: tuple[Payment, ...]) -> dict[str, Any]:
+def amounts(payments: tuple[Payment, ...]) -> dict[str, Any]:
     return {"payments": [_amount(payment) for payment in payments]} if payments else {}
 
 
@@ -409,7 +413,7 @@ def _amount(payment: Payment) -> dict[str, Any]:
 # --- shared --------------------------------------------------------------------------------------------------------
 
 
-def _step(
+def engaged_step(
     booking: Booking,
     engagement: Engagement,
     type_: str,
@@ -423,7 +427,7 @@ def _step(
     return Step(type=type_, booking=after, at=now, reason=reason, **more)
 
 
-def _engaged(booking: Booking) -> Engagement:
+def engaged(booking: Booking) -> Engagement:
     if booking.engagement is None:
         raise Refused("not_managed", f"{booking.booking_id} holds only own jobs", state=None)
     return booking.engagement
@@ -437,6 +441,11 @@ def _allow(engagement: Engagement, command: str, *states: State) -> None:
             f"cannot {command} a booking that is {engagement.state}; it must be {allowed}",
             state=engagement.state,
         )
+
+
+def _undisputed(engagement: Engagement) -> None:
+    if engagement.is_disputed:
+        raise Refused("dispute_open", "an open dispute holds the booking as it is", state=engagement.state)
 
 
 def _within_horizon(instant: datetime, now: datetime, field: str) -> None:
