@@ -21,7 +21,7 @@ OUTPUT = ROOT / "cdk.out"
 
 
 def build(*, context: Mapping[str, Any] | None = None, outdir: Path | None = None) -> App:
-    """The app, not yet synthesized. Without `context` it takes what the CDK CLI passes.
+    """The app, not yet synthesized. Without `context` and `outdir` it takes what the CDK CLI passes.
 
     Raises SettingError for an environment or a setting that does not exist. Synthesis raises RuntimeError for a finding
     of cdk-nag that nobody accepted.
@@ -55,13 +55,16 @@ def build(*, context: Mapping[str, Any] | None = None, outdir: Path | None = Non
 
 def main(arguments: Sequence[str]) -> int:
     """Synthesize; 1 with the reason on standard error when that can't be done."""
-    parser = argparse.ArgumentParser(prog="app.py", description="Synthesize Duebook's templates into cdk.out.")
+    parser = argparse.ArgumentParser(prog="app.py", description="Synthesize Duebook's templates.")
     parser.add_argument("-c", "--context", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("-o", "--output", type=Path, default=OUTPUT, metavar="FOLDER", help="by default cdk.out")
     options = parser.parse_args(arguments)
-    by_cli = "CDK_OUTDIR" in os.environ
-    context = None if by_cli else dict(setting.split("=", 1) for setting in options.context)
     try:
-        build(context=context, outdir=None if by_cli else OUTPUT).synth()
+        if "CDK_OUTDIR" in os.environ:
+            build().synth()
+        else:
+            context = dict(setting.split("=", 1) for setting in options.context)
+            build(context=context, outdir=options.output).synth()
     except (SettingError, BundlingError) as error:
         print(f"duebook: {error}", file=sys.stderr)
         return 1

@@ -1,0 +1,96 @@
+import json
+
+import pytest
+
+from stacks.assembly import main
+from stacks.environments import ENVIRONMENTS, SettingError, environment_from
+from tests.infrastructure.template import Synthesized
+
+
+def test_without_a_setting_the_environment_is_dev_paid_by_the_marketplace() -> None:
+    environment = environment_from({})
+    assert (environment.name, environment.payments) == ("dev", "external")
+
+
+def test_the_embedded_aws_pays_from_the_ledger() -> None:
+    assert environment_from({"env": "local"}).payments == "ledger"
+
+
+def test_an_unknown_environment_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(SettingError, match=r"staging.*local, dev, prod"):
+        environment_from({"env": "staging"})
+
+
+def test_an_unknown_payment_provider_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(SettingError, match=r"cash.*external, ledger"):
+        environment_from({"payments": "cash"})
+
+
+@pytest.mark.parametrize("name", [name for name in ENVIRONMENTS if name != "local"])
+def test_the_ledger_is_refused_outside_the_embedded_aws(name: str) -> None:
+    with pytest.raises(SettingError, match=f"ledger moves no money.*{name}.*payments=external"):
+        environment_from({"env": name, "payments": "ledger"})
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        ("{", "Expecting"),
+        ("[]", "one JSON object"),
+        ('{"accept_wihin": 1}', "accept_wihin"),
+        ('{"fee_bps": 10001}', "fee_bps"),
+        ('{"pay_within": 1.5}', "pay_within"),
+        ('{"cancellation": [{"after": 1}]}', "after"),
+    ],
+)
+def test_a_policy_that_no_booking_could_have_is_refused(policy: str, complaint: str) -> None:
+    with pytest.raises(SettingError, match=complaint):
+        environment_from({"policy": policy})
+
+
+def test_a_refused_setting_ends_synthesis_with_one_clear_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CDK_OUTDIR", raising=False)
+    assert main(["-c", "env=dev", "-c", "payments=ledger"]) == 1
+    assert capsys.readouterr().err.startswith("duebook: -c payments=ledger: the ledger moves no money")
+
+
+def test_settings_reach_the_functions_that_read_them() -> None:
+    environment = environment_from({"env": "local", "payments": "external", "policy": '{"pay_within": 60}'})
+    assert (environment.payments, json.loads(environment.policy)) == ("external", {"pay_within": 60})
+
+
+def test_the_api_and_the_payments_worker_know_who_pays(everywhere: Synthesized) -> None:
+    expected = everywhere.environment.payments
+    for handler in ("api", "payments_worker"):
+        assert everywhere.functions[handler]["Properties"]["Environment"]["Variables"]["PAYMENTS"] == expected
+
+
+def test_production_data_outlives_its_stack(prod: Synthesized) -> None:
+    [table] = prod.of_type("AWS::DynamoDB::Table").values()
+    assert table["Properties"]["DeletionProtectionEnabled"] is True
+    assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("Retain", "Retain")
+
+
+def test_production_stacks_refuse_to_be_deleted_and_others_do_not(prod: Synthesized, dev: Synthesized) -> None:
+    def protected(assembly: Synthesized) -> set[bool]:
+        manifest = json.loads((assembly.folder / "manifest.json").read_text(encoding="utf-8"))
+        return {
+            artifact["properties"].get("terminationProtection", False)
+            for artifact in manifest["artifacts"].values()
+            if artifact["type"] == "aws:cloudformation:stack"
+        }
+
+    assert (protected(prod), protected(dev)) == ({True}, {False})
+
+
+def test_a_development_table_goes_with_its_stack(dev: Synthesized) -> None:
+    [table] = dev.of_type("AWS::DynamoDB::Table").values()
+    assert table["Properties"]["DeletionProtectionEnabled"] is False
+    assert table["DeletionPolicy"] == "Delete"
+
+
+def test_every_log_is_kept_for_the_environments_days_and_no_longer(everywhere: Synthesized) -> None:
+    kept = {group["Properties"]["RetentionInDays"] for group in everywhere.of_type("AWS::Logs::LogGroup").values()}
+    assert kept == {everywhere.environment.log_days}

@@ -1,0 +1,302 @@
+"""Who may do what: functions, schedules, callers of the API, readers of the events."""
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from stacks.components.routes import ROUTES
+from tests.infrastructure.template import Synthesized, many, plain
+
+TRANSACTION = {f"dynamodb:{verb}Item" for verb in ("Get", "Put", "Update", "Delete")} | {"dynamodb:ConditionCheckItem"}
+"""A transaction is authorized as the actions that it is made of (DynamoDB developer guide, "IAM and transactions")."""
+
+OWN = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTelemetryRecords", "xray:PutTraceSegments"}
+QUEUE_SOURCE = {
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:ChangeMessageVisibility",
+    "sqs:GetQueueAttributes",
+}
+STREAM_SOURCE = {
+    "dynamodb:DescribeStream",
+    "dynamodb:GetRecords",
+    "dynamodb:GetShardIterator",
+    "dynamodb:ListStreams",
+}
+WRITE_SCHEDULES = {f"scheduler:{verb}Schedule" for verb in ("Create", "Update", "Delete", "Get")}
+
+ALLOWED = {
+    "api": TRANSACTION | {"dynamodb:Query", "lambda:InvokeFunction"},
+    "lifecycle_worker": TRANSACTION | QUEUE_SOURCE | {"sqs:SendMessage"},
+    "payments_worker": TRANSACTION | QUEUE_SOURCE | {"dynamodb:Query", "sqs:SendMessage"},
+    "projector": STREAM_SOURCE
+    | QUEUE_SOURCE
+    | WRITE_SCHEDULES
+    | {"dynamodb:GetItem", "iam:PassRole", "sqs:SendMessage"},
+    "publisher": STREAM_SOURCE | {"dynamodb:GetItem", "dynamodb:UpdateItem", "events:PutEvents", "sqs:SendMessage"},
+    "recorder": QUEUE_SOURCE | {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+    "sweeper": {
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:Query",
+        "dynamodb:UpdateItem",
+        "events:PutEvents",
+        "sqs:SendMessage",
+    },
+    "reconciler": {
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:Query",
+        "dynamodb:Scan",
+        "dynamodb:UpdateItem",
+        "lambda:InvokeFunction",
+        "scheduler:GetSchedule",
+        "scheduler:ListSchedules",
+        "sqs:SendMessage",
+    },
+}
+
+SENDS_TO = {
+    "lifecycle_worker": {"LifecycleQueue", "ProjectionQueue"},
+    "payments_worker": {"PaymentsQueue", "ProjectionQueue"},
+    "projector": {"LifecycleQueue", "PaymentsQueue", "ProjectionQueue", "StreamFailures"},
+    "publisher": {"StreamFailures"},
+    "sweeper": {"LifecycleQueue", "PaymentsQueue"},
+    "reconciler": {"LifecycleQueue", "ProjectionQueue"},
+}
+
+KNOW_NO_RESOURCE = {
+    "dynamodb:ListStreams",
+    "scheduler:ListSchedules",
+    "xray:PutTelemetryRecords",
+    "xray:PutTraceSegments",
+}
+"""Actions that can only be granted on `*` (Service Authorization Reference)."""
+
+
+def actions(statements: list[dict[str, Any]]) -> set[str]:
+    return {action for statement in statements for action in many(statement["Action"])}
+
+
+def granting(assembly: Synthesized, action: str) -> Iterator[dict[str, Any]]:
+    """Every statement, of whomever, that allows an action beginning so."""
+    for statement in assembly.identity_statements:
+        if any(a.startswith(action) for a in many(statement["Action"])):
+            yield statement
+
+
+def test_the_functions_are_the_ones_whose_permissions_are_known(everywhere: Synthesized) -> None:
+    assert set(everywhere.functions) == set(ALLOWED)
+
+
+@pytest.mark.parametrize("handler", ALLOWED)
+def test_a_function_may_do_exactly_what_its_handler_does(everywhere: Synthesized, handler: str) -> None:
+    assert actions(everywhere.statements(handler)) == ALLOWED[handler] | OWN
+
+
+@pytest.mark.parametrize("handler", ALLOWED)
+def test_a_function_sends_to_its_queues_only(everywhere: Synthesized, handler: str) -> None:
+    targets = {
+        re.sub("[0-9A-F]{8}$", "", everywhere.target(resource))
+        for statement in everywhere.statements(handler)
+        if "sqs:SendMessage" in many(statement["Action"])
+        for resource in many(statement["Resource"])
+    }
+    assert targets == SENDS_TO.get(handler, set())
+
+
+def test_every_function_has_a_role_of_its_own_without_managed_policies(everywhere: Synthesized) -> None:
+    roles = [everywhere.target(f["Properties"]["Role"]) for f in everywhere.functions.values()]
+    assert len(set(roles)) == len(roles)
+    for role in roles:
+        properties = everywhere.app.of_type("AWS::IAM::Role")[role]["Properties"]
+        assert "ManagedPolicyArns" not in properties
+        [trusted] = properties["AssumeRolePolicyDocument"]["Statement"]
+        assert trusted["Principal"] == {"Service": "lambda.amazonaws.com"}
+
+
+def test_no_policy_allows_a_wildcard_action(everywhere: Synthesized) -> None:
+    assert not [action for action in actions(everywhere.identity_statements) if "*" in action]
+
+
+def test_only_actions_that_know_no_resource_are_allowed_on_everything(everywhere: Synthesized) -> None:
+    unbounded = [s for s in everywhere.identity_statements if "*" in many(s["Resource"])]
+    assert actions(unbounded) == KNOW_NO_RESOURCE
+
+
+def test_no_policy_denies_or_inverts(everywhere: Synthesized) -> None:
+    """A Deny would break whoever holds two of the managed policies; Not... would allow what nobody listed."""
+    for statement in everywhere.identity_statements:
+        assert statement["Effect"] == "Allow"
+        assert not {"NotAction", "NotResource"} & statement.keys()
+
+
+def test_only_the_projector_may_pass_a_role_and_only_schedulers_to_scheduler(everywhere: Synthesized) -> None:
+    """The embedded AWS does not check PassRole: this test is what proves it."""
+    [statement] = granting(everywhere, "iam:")
+    assert statement in everywhere.statements("projector")
+    assert many(statement["Action"]) == ["iam:PassRole"]
+    assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+    told = everywhere.functions["projector"]["Properties"]["Environment"]["Variables"]["SCHEDULE_ROLE_ARN"]
+    assert statement["Resource"] == told
+
+
+def schedule_role(assembly: Synthesized) -> tuple[str, dict[str, Any]]:
+    told = assembly.functions["projector"]["Properties"]["Environment"]["Variables"]["SCHEDULE_ROLE_ARN"]
+    role = assembly.target(told)
+    return role, assembly.app.of_type("AWS::IAM::Role")[role]["Properties"]
+
+
+def test_scheduler_assumes_its_role_for_this_group_of_this_account_only(everywhere: Synthesized) -> None:
+    """The condition names the GROUP's ARN, which a schedule's own does not match (EventBridge Scheduler user guide)."""
+    [trusted] = schedule_role(everywhere)[1]["AssumeRolePolicyDocument"]["Statement"]
+    [group] = everywhere.app.of_type("AWS::Scheduler::ScheduleGroup")
+    assert trusted["Principal"] == {"Service": "scheduler.amazonaws.com"}
+    assert trusted["Condition"] == {
+        "StringEquals": {
+            "aws:SourceAccount": {"Ref": "AWS::AccountId"},
+            "aws:SourceArn": {"Fn::GetAtt": [group, "Arn"]},
+        }
+    }
+
+
+def test_schedules_reach_the_lanes_and_their_dead_letters_and_nothing_else(everywhere: Synthesized) -> None:
+    [statement] = everywhere.role_statements(schedule_role(everywhere)[0])
+    assert many(statement["Action"]) == ["sqs:SendMessage"]
+    assert {everywhere.target(resource) for resource in statement["Resource"]} == {
+        everywhere.queue("Lifecycle", "Queue"),
+        everywhere.queue("Payments", "Queue"),
+        everywhere.queue("Undelivered"),
+    }
+
+
+def test_every_schedule_permission_is_limited_to_the_environments_group(everywhere: Synthesized) -> None:
+    """Only ListSchedules can't be: it knows no resource."""
+    name = everywhere.environment.name
+    resources = {everywhere.text(statement["Resource"]) for statement in granting(everywhere, "scheduler:")}
+    assert resources - {"*"} == {
+        f"arn:<AWS::Partition>:scheduler:<AWS::Region>:<AWS::AccountId>:schedule/duebook-{name}/*"
+    }
+
+
+def test_the_group_is_the_only_fixed_name_and_carries_the_environment(everywhere: Synthesized) -> None:
+    [group] = everywhere.app.of_type("AWS::Scheduler::ScheduleGroup").values()
+    assert group["Properties"]["Name"] == f"duebook-{everywhere.environment.name}"
+    fixed = {
+        (resource["Type"], key)
+        for template in everywhere.templates
+        for resource in template.body["Resources"].values()
+        for key, value in resource.get("Properties", {}).items()
+        if key in {"TableName", "QueueName", "RoleName", "FunctionName", "LogGroupName", "ManagedPolicyName"}
+        and isinstance(value, str)
+    }
+    assert fixed == set()
+
+
+def test_only_events_of_the_service_may_be_put_on_its_bus_only(everywhere: Synthesized) -> None:
+    [bus] = everywhere.of_type("AWS::Events::EventBus")
+    for statement in granting(everywhere, "events:"):
+        assert everywhere.target(statement["Resource"]) == bus
+        assert statement["Condition"] == {"StringEquals": {"events:source": "duebook"}}
+
+
+def test_the_functions_invoke_the_reconcilers_alias_only(everywhere: Synthesized) -> None:
+    for statement in granting(everywhere, "lambda:"):
+        assert everywhere.aliases[everywhere.target(statement["Resource"])] == "reconciler"
+
+
+def test_indexes_are_granted_by_name(everywhere: Synthesized) -> None:
+    indexes = {
+        everywhere.text(resource).rsplit("/index/", 1)[1]
+        for statement in granting(everywhere, "dynamodb:")
+        for resource in many(statement["Resource"])
+        if "/index/" in everywhere.text(resource)
+    }
+    assert indexes == {"due", "attention"}
+
+
+def routes(assembly: Synthesized) -> dict[str, dict[str, Any]]:
+    return {
+        route["Properties"]["RouteKey"]: route["Properties"]
+        for route in assembly.of_type("AWS::ApiGatewayV2::Route").values()
+    }
+
+
+def test_every_route_asks_for_aws_credentials(everywhere: Synthesized) -> None:
+    assert {route["AuthorizationType"] for route in routes(everywhere).values()} == {"AWS_IAM"}
+
+
+def test_the_api_has_the_listed_routes_and_no_catch_all(everywhere: Synthesized) -> None:
+    assert set(routes(everywhere)) == {f"{method} {path}" for group in ROUTES.values() for method, path in group}
+
+
+def test_the_api_is_throttled_and_logs_each_request_without_bodies(everywhere: Synthesized) -> None:
+    [stage] = everywhere.of_type("AWS::ApiGatewayV2::Stage").values()
+    assert stage["Properties"]["StageName"] == "$default"
+    limits = stage["Properties"]["DefaultRouteSettings"]
+    assert 0 < limits["ThrottlingRateLimit"] <= limits["ThrottlingBurstLimit"]
+    logged = stage["Properties"]["AccessLogSettings"]
+    assert everywhere.target(logged["DestinationArn"]) in everywhere.of_type("AWS::Logs::LogGroup")
+    assert "$context.identity.userArn" in logged["Format"]
+    assert "$context.requestId" in logged["Format"]
+
+
+def test_only_the_api_may_invoke_its_function_and_only_through_the_alias(everywhere: Synthesized) -> None:
+    callers = {
+        (p["Principal"], everywhere.aliases[everywhere.target(p["FunctionName"])])
+        for p in (r["Properties"] for r in everywhere.of_type("AWS::Lambda::Permission").values())
+    }
+    assert callers == {
+        ("apigateway.amazonaws.com", "api"),
+        ("events.amazonaws.com", "sweeper"),
+        ("events.amazonaws.com", "reconciler"),
+    }
+    assert all("SourceArn" in r["Properties"] for r in everywhere.of_type("AWS::Lambda::Permission").values())
+
+
+TAKEN_IN = {
+    "schedules": set(),
+    "bookings": {
+        "PUT /bookings/{booking_id}/jobs/{job}",
+        "GET /bookings/{booking_id}/jobs",
+    },
+    "payments": set(),
+    "operations": set(),
+}
+"""Routes of other groups that a group's policy takes in because IAM's `*` also matches `/`."""
+
+
+@pytest.mark.parametrize("group", ROUTES)
+def test_a_groups_policy_grants_its_routes_and_no_other(everywhere: Synthesized, group: str) -> None:
+    policy = everywhere.of_type("AWS::IAM::ManagedPolicy")[
+        everywhere.target(everywhere.output(f"{group.capitalize()}PolicyArn"))
+    ]
+    [statement] = policy["Properties"]["PolicyDocument"]["Statement"]
+    assert statement["Action"] == "execute-api:Invoke"
+    patterns = [everywhere.text(resource).split("/", 1)[1] for resource in many(statement["Resource"])]
+    granted = {key for key in routes(everywhere) if any(fnmatchcase(request(key), pattern) for pattern in patterns)}
+    own = {f"{method} {path}" for method, path in ROUTES[group]}
+    assert granted == own | TAKEN_IN[group]
+
+
+def request(route: str) -> str:
+    """A request for a route as IAM sees it: stage, method, path."""
+    method, path = route.split(" ")
+    return f"$default/{method}{re.sub('{[^}]+}', 'x1', path)}"
+
+
+def test_the_events_reader_reads_and_deletes_from_the_default_queue_only(everywhere: Synthesized) -> None:
+    policy = everywhere.of_type("AWS::IAM::ManagedPolicy")[
+        everywhere.target(everywhere.output("EventsReaderPolicyArn"))
+    ]
+    [statement] = policy["Properties"]["PolicyDocument"]["Statement"]
+    assert {everywhere.target(r) for r in many(statement["Resource"])} == {everywhere.queue("Events", "Queue")}
+    assert "sqs:SendMessage" not in statement["Action"]
+
+
+def test_no_template_names_an_account(everywhere: Synthesized) -> None:
+    for template in everywhere.templates:
+        assert not re.search(r"(?<![0-9a-fA-F])[0-9]{12}(?![0-9a-fA-F])", plain(template.body))
