@@ -244,8 +244,8 @@ def cancel(booking: Booking, actor: Actor, refund: int | None, why: str | None, 
     if left <= timedelta() and actor.role is not Role.OPERATOR:
         raise Refused("event_started", "once the event has begun only the operator can cancel", state=engagement.state)
     if refund is None:
-        by_customer = actor.role is Role.CUSTOMER
-        refund = engagement.policy.refund(engagement.captured, left) if by_customer else engagement.captured
+        in_full = actor.role in (Role.CHEF, Role.OPERATOR)
+        refund = engagement.captured if in_full else engagement.policy.refund(engagement.captured, left)
     if refund > engagement.captured:
         raise InvalidRequest(
             "refund_exceeds_capture", "refund_minor", f"{refund} is more than the {engagement.captured} captured"
