@@ -16,7 +16,7 @@ ENOUGH_MS = 45_000
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """`{"state": …}` goes on with a run, anything else starts one; goes on by invoking itself until done."""
     now = wiring.utc_now()
-    given = event.get("state") if isinstance(event, dict) else None
+    given = event.get("state")
     state = decode(Report, given) if given else Report(run=context.aws_request_id, started_at=now)
     state = reconcile(
         wiring.bookings(),
