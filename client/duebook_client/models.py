@@ -1,0 +1,374 @@
+"""What the service answers, as frozen values: instants are aware, money is in minor units.
+
+Every value ignores fields it does not know, so that an older client reads a newer service, and keeps the whole answer
+in `raw`. States, kinds and event types are text for the same reason.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from duebook_client.fields import Fields
+from duebook_client.times import seconds_in
+
+Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did it, as the marketplace says: role customer, chef, operator, mediator or system, and an opaque id."""
+
+    role: str
+    id: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"role": self.role} if self.id is None else {"role": self.role, "id": self.id}
+
+
+@dataclass(frozen=True, slots=True)
+class CancellationTier:
+    """A customer who cancels at least `before` ahead of the event gets `refund_bps`/10,000 back."""
+
+    before: timedelta
+    refund_bps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The rules for one booking. In a request, None takes the service's default; an answer has them all."""
+
+    accept_within: timedelta | None = None
+    pay_within: timedelta | None = None
+    event_length: timedelta | None = None
+    complete_after: timedelta | None = None
+    dispute_within: timedelta | None = None
+    fee_bps: int | None = None
+    cancellation: tuple[CancellationTier, ...] | None = None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Only what is set. Raises `BadArgument` for a part of a second."""
+        durations = {name: getattr(self, name) for name in _DURATIONS}
+        sent: dict[str, Any] = {
+            name: seconds_in(value, f"policy.{name}") for name, value in durations.items() if value is not None
+        }
+        if self.fee_bps is not None:
+            sent["fee_bps"] = self.fee_bps
+        if self.cancellation is not None:
+            sent["cancellation"] = [
+                {"before": seconds_in(tier.before, "policy.cancellation.before"), "refund_bps": tier.refund_bps}
+                for tier in self.cancellation
+            ]
+        return sent
+
+
+_DURATIONS = ("accept_within", "pay_within", "event_length", "complete_after", "dispute_within")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """An instant, with the local time and the zone (or offset) it was given in."""
+
+    instant: datetime
+    local: str
+    zone: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payment:
+    """One payout or refund. status: intent, unknown (the provider was asked), done or failed.
+
+    `reference` and `idempotency_key` are what the payment provider is given.
+    """
+
+    payment_id: str
+    booking_id: str
+    kind: str
+    amount_minor: int
+    currency: str
+    status: str
+    epoch: int
+    attempt: int
+    reference: str
+    idempotency_key: str
+    created_at: datetime
+    provider_ref: str | None
+    next_attempt_at: datetime | None
+    reason: str | None
+    applied: bool | None = None
+    """For an answer to `payment_result`: whether it changed anything."""
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booking:
+    """A managed booking. `version` grows with every change; `applied`: whether the command changed anything."""
+
+    booking_id: str
+    state: str
+    version: int
+    revision: int | None
+    customer_id: str
+    chef_id: str
+    event_start: Moment
+    event_end: Moment
+    price_minor: int
+    currency: str
+    policy: Policy
+    requested_at: datetime
+    accepted_at: datetime | None
+    paid_at: datetime | None
+    captured_minor: int
+    charge_ref: str | None
+    refunded_minor: int
+    payments: tuple[Payment, ...]
+    applied: bool | None = None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Something that will happen at `run_at`. status: pending or dead (`reason` says why)."""
+
+    booking_id: str
+    job: str
+    run_at: datetime
+    wake_at: datetime | None
+    status: str
+    attempts: int
+    generation: int
+    lane: str
+    reason: str | None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobChange:
+    """The answer to a PUT or DELETE of an own job.
+
+    `applied` False: it was so already, or a higher revision is known. `current`: the job as it is now, None where there
+    is none.
+    """
+
+    booking_id: str
+    job: str
+    applied: bool
+    current: Job | None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What made it happen: source schedule, sweep, queue or api; of a wake-up, its job and generation."""
+
+    source: str
+    generation: int | None = None
+    job: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One thing that happened: `at`, and when it was `due` if it had an instant."""
+
+    version: int
+    type: str
+    at: datetime
+    due: datetime | None
+    job: str | None
+    state: str | None
+    cause: Cause | None
+    actor: Actor | None
+    reason: str | None
+    idempotency_key: str | None
+    data: Mapping[str, Any]
+    published_at: datetime | None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """Something that needs a person. A message nobody could read has no booking."""
+
+    kind: str
+    booking_id: str | None
+    job: str | None
+    payment_id: str | None
+    since: datetime | None
+    attempts: int | None
+    reason: str | None
+    generation: int | None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcileStart:
+    """A reconcile pass was started; `reconcile_report` tells how it goes."""
+
+    started: bool
+    run: str | None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcileReport:
+    """The last reconcile pass. status: running or done; `differences`: what did not match, and was repaired."""
+
+    run: str
+    status: str
+    started_at: datetime
+    finished_at: datetime | None
+    schedules_checked: int
+    jobs_checked: int
+    bookings_checked: int
+    differences: int
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def is_done(self) -> bool:
+        return self.status == "done"
+
+
+# --- readers: each raises BadAnswer --------------------------------------------------------------------------------
+
+
+def read_booking(fields: Fields) -> Booking:
+    return Booking(
+        booking_id=fields.text("booking_id"),
+        state=fields.text("state"),
+        version=fields.whole("version"),
+        revision=fields.whole_or_none("revision"),
+        customer_id=fields.text("customer_id"),
+        chef_id=fields.text("chef_id"),
+        event_start=_moment(fields.part("event_start")),
+        event_end=_moment(fields.part("event_end")),
+        price_minor=fields.whole("price_minor"),
+        currency=fields.text("currency"),
+        policy=_policy(fields.part("policy")),
+        requested_at=fields.instant("requested_at"),
+        accepted_at=fields.instant_or_none("accepted_at"),
+        paid_at=fields.instant_or_none("paid_at"),
+        captured_minor=fields.whole_or_none("captured_minor") or 0,
+        charge_ref=fields.text_or_none("charge_ref"),
+        refunded_minor=fields.whole_or_none("refunded_minor") or 0,
+        payments=tuple(read_payment(each) for each in fields.parts("payments")),
+        applied=fields.flag_or_none("applied"),
+        raw=fields.raw,
+    )
+
+
+def read_payment(fields: Fields) -> Payment:
+    return Payment(
+        payment_id=fields.text("payment_id"),
+        booking_id=fields.text("booking_id"),
+        kind=fields.text("kind"),
+        amount_minor=fields.whole("amount_minor"),
+        currency=fields.text("currency"),
+        status=fields.text("status"),
+        epoch=fields.whole("epoch"),
+        attempt=fields.whole("attempt"),
+        reference=fields.text("reference"),
+        idempotency_key=fields.text("idempotency_key"),
+        created_at=fields.instant("created_at"),
+        provider_ref=fields.text_or_none("provider_ref"),
+        next_attempt_at=fields.instant_or_none("next_attempt_at"),
+        reason=fields.text_or_none("reason"),
+        applied=fields.flag_or_none("applied"),
+        raw=fields.raw,
+    )
+
+
+def read_job(fields: Fields) -> Job:
+    return Job(
+        booking_id=fields.text("booking_id"),
+        job=fields.text("job"),
+        run_at=fields.instant("run_at"),
+        wake_at=fields.instant_or_none("wake_at"),
+        status=fields.text("status"),
+        attempts=fields.whole("attempts"),
+        generation=fields.whole("generation"),
+        lane=fields.text("lane"),
+        reason=fields.text_or_none("reason"),
+        raw=fields.raw,
+    )
+
+
+def read_job_change(fields: Fields) -> JobChange:
+    return JobChange(
+        booking_id=fields.text("booking_id"),
+        job=fields.text("job"),
+        applied=fields.flag("applied"),
+        current=None if fields.raw.get("run_at") is None else read_job(fields),
+        raw=fields.raw,
+    )
+
+
+def read_history_entry(fields: Fields) -> HistoryEntry:
+    cause, actor = fields.part_or_none("cause"), fields.part_or_none("actor")
+    return HistoryEntry(
+        version=fields.whole("version"),
+        type=fields.text("type"),
+        at=fields.instant("at"),
+        due=fields.instant_or_none("due"),
+        job=fields.text_or_none("job"),
+        state=fields.text_or_none("state"),
+        cause=None if cause is None else _cause(cause),
+        actor=None if actor is None else Actor(actor.text("role"), actor.text_or_none("id")),
+        reason=fields.text_or_none("reason"),
+        idempotency_key=fields.text_or_none("idempotency_key"),
+        data=fields.mapping("data"),
+        published_at=fields.instant_or_none("published_at"),
+        raw=fields.raw,
+    )
+
+
+def read_dead_letter(fields: Fields) -> DeadLetter:
+    return DeadLetter(
+        kind=fields.text("kind"),
+        booking_id=fields.text_or_none("booking_id"),
+        job=fields.text_or_none("job"),
+        payment_id=fields.text_or_none("payment_id"),
+        since=fields.instant_or_none("since"),
+        attempts=fields.whole_or_none("attempts"),
+        reason=fields.text_or_none("reason"),
+        generation=fields.whole_or_none("generation"),
+        raw=fields.raw,
+    )
+
+
+def read_reconcile_start(fields: Fields) -> ReconcileStart:
+    return ReconcileStart(started=fields.flag("started"), run=fields.text_or_none("run"), raw=fields.raw)
+
+
+def read_reconcile_report(fields: Fields) -> ReconcileReport:
+    return ReconcileReport(
+        run=fields.text("run"),
+        status=fields.text("status"),
+        started_at=fields.instant("started_at"),
+        finished_at=fields.instant_or_none("finished_at"),
+        schedules_checked=fields.whole("schedules_checked"),
+        jobs_checked=fields.whole("jobs_checked"),
+        bookings_checked=fields.whole("bookings_checked"),
+        differences=fields.whole("differences"),
+        raw=fields.raw,
+    )
+
+
+def _cause(fields: Fields) -> Cause:
+    return Cause(fields.text("source"), fields.whole_or_none("generation"), fields.text_or_none("job"))
+
+
+def _moment(fields: Fields) -> Moment:
+    return Moment(fields.instant("instant"), fields.text("local"), fields.text("zone"))
+
+
+def _policy(fields: Fields) -> Policy:
+    return Policy(
+        **{name: fields.duration_or_none(name) for name in _DURATIONS},
+        fee_bps=fields.whole_or_none("fee_bps"),
+        cancellation=tuple(
+            CancellationTier(timedelta(seconds=tier.whole("before")), tier.whole("refund_bps"))
+            for tier in fields.parts("cancellation")
+        ),
+        raw=fields.raw,
+    )
