@@ -299,7 +299,8 @@ def remove_job(booking: Booking | None, booking_id: str, name: str, revision: in
         return None
     if _is_stale(known or before.past.get(name), revision, ""):
         return None
-    past = before.past if revision is None else _remember(before.past, name, OwnJob(revision=revision))
+    removed = known if known is not None and revision is None else OwnJob(revision=revision)
+    past = before.past if removed.revision is None else _remember(before.past, name, removed)
     after = replace(before, own=_without(before.own, name), past=past)
     return Step(
         type="job.removed",
