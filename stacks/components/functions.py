@@ -14,8 +14,8 @@ from stacks.components.sources import consume_queue, follow_table
 from stacks.data_stack import DataStack
 from stacks.environments import Environment
 
-_TRANSACTION = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem")
-"""A consistent read, then one transaction."""
+_COMMIT = ("GetItem", "PutItem", "UpdateItem", "DeleteItem")
+"""A consistent read, then one transaction of these writes. None of them is a bare condition check."""
 
 
 class Functions(Construct):
@@ -69,7 +69,7 @@ class Functions(Construct):
             },
         )
         function.allow(
-            self._data.storage.may(*_TRANSACTION, "Query"),
+            self._data.storage.may(*_COMMIT, "Query"),
             self._data.storage.may_on_index("Query"),
             _may_invoke(reconciler.alias),
         )
@@ -80,7 +80,7 @@ class Functions(Construct):
             "LifecycleWorker", handler="lifecycle_worker", timeout=LIFECYCLE.timeout, settings=self._queues
         )
         function.allow(
-            self._data.storage.may(*_TRANSACTION),
+            self._data.storage.may(*_COMMIT),
             may_send(self._data.lifecycle.queue, self._data.projection.queue),
         )
         consume_queue(
@@ -101,9 +101,11 @@ class Functions(Construct):
             settings={**self._queues, "PAYMENTS": self._environment.payments},
         )
         function.allow(
-            self._data.storage.may(*_TRANSACTION, "Query"),
+            self._data.storage.may(*_COMMIT),
             may_send(self._data.payments.queue, self._data.projection.queue),
         )
+        if self._environment.payments == "ledger":
+            function.allow(self._data.storage.may("Query"))
         consume_queue(
             self,
             "PaymentsWakeUps",
@@ -150,7 +152,7 @@ class Functions(Construct):
             timeout=30,
             settings={"BUS_NAME": self._data.events.bus.event_bus_name},
         )
-        function.allow(self._data.storage.may("GetItem", "UpdateItem"), self._data.events.may_publish())
+        function.allow(self._data.storage.may("UpdateItem"), self._data.events.may_publish())
         follow_table(
             self,
             "HistoryRows",
@@ -200,9 +202,9 @@ class Functions(Construct):
             settings={**self._queues, **self._schedules},
         )
         function.allow(
-            self._data.storage.may("GetItem", "PutItem", "Query", "Scan", "UpdateItem"),
+            self._data.storage.may(*_COMMIT, "Query", "Scan"),
             self._data.storage.may_on_index("Scan", indexes=["due"]),
-            may_send(self._data.lifecycle.queue, self._data.projection.queue),
+            may_send(self._data.projection.queue),
         )
         self._scheduling.let_compare(function)
         # A policy of its own: in the role's default policy, which the function waits for, it would be a cycle.

@@ -33,7 +33,7 @@ class Work:
 LIFECYCLE = Work(timeout=30)
 PAYMENTS = Work(timeout=60, batch=1)
 PROJECTION = Work(timeout=30, deliveries=10)
-RECORDING = Work(timeout=30, deliveries=20)
+RECORDING = Work(timeout=30, deliveries=100)
 EVENTS = Work(timeout=30, deliveries=10)
 
 

@@ -72,7 +72,7 @@ class BookingTable(Construct):
         """Use the table itself: `GetItem`, `PutItem`, ...
 
         A transaction is authorized as the actions it is made of (DynamoDB developer guide, "Using IAM with
-        transactions"): PutItem, UpdateItem, DeleteItem and ConditionCheckItem.
+        transactions"): PutItem, UpdateItem, DeleteItem, ConditionCheckItem.
         """
         return iam.PolicyStatement(actions=_actions(verbs), resources=[self.table.table_arn])
 

@@ -25,6 +25,9 @@ DIFFERENCES = {
     r"App\.Resources\.Functions(Api|PaymentsWorker)Function\.Properties\.Environment\.Variables\.PAYMENTS": (
         "money is a ledger, for nobody is there to pay"
     ),
+    r"App\.Resources\.FunctionsPaymentsWorkerRoleDefaultPolicy\..*\.Action\.\d+": (
+        "the ledger is looked up by a query"
+    ),
     r"App\.Resources\.FunctionsSweepRule\.Properties\.(ScheduleExpression|Targets\.0\.RetryPolicy\.\w+)": (
         "swept every minute: nobody waits five for a demonstration"
     ),
