@@ -13,6 +13,7 @@ from duebook.adapters.table import DynamoTable
 from duebook.domain.names import LIFECYCLE, PAYMENTS
 from duebook.domain.policy import Policy
 from duebook.service.bookings import Bookings
+from duebook.service.dispute import Disputes
 from duebook.service.ports import Bus, PaymentProvider, Queues, Schedules
 from duebook.settings import setting
 
@@ -77,6 +78,13 @@ def provider() -> PaymentProvider:
             return LedgerPayments(bookings().table)
         case other:
             raise ValueError(f"PAYMENTS is {other!r}; it must be external or ledger")
+
+
+@cache
+def disputes() -> Disputes:
+    from duebook.adapters.workflow import StepFunctionsWorkflow
+
+    return Disputes(bookings(), StepFunctionsWorkflow(client("stepfunctions"), setting("DISPUTE_MACHINE_ARN")))
 
 
 @cache

@@ -96,8 +96,8 @@ class Dispute:
 
     @property
     def watch_at(self) -> datetime | None:
-        """When the second wake-up looks; None while only a person can go on."""
-        if not self.is_open or (self.needs_attention and self.deadline is None):
+        """When the second wake-up looks; None while it waits for a person to look."""
+        if not self.is_open or self.needs_attention:
             return None
         anchor = self.deadline or self.decided_at or self.opened_at
         return max(anchor, self.watch_from or anchor) + WATCH_GRACE
@@ -155,14 +155,10 @@ def escalate(dispute: Dispute, policy: Policy, now: datetime) -> Dispute:
 def decided(
     dispute: Dispute, refund: int, mediator_id: str, decision_hash: str, policy: Policy, now: datetime
 ) -> Dispute:
-    """A mediator's decision. The first one can be appealed within its window, if the policy allows; a second is final.
-
-    When nobody waited any more (`needs_attention`), the next run of the workflow carries it out.
-    """
+    """A mediator's decision. The first one can be appealed within its window, if the policy allows; a second is final."""
     first = dispute.status is DisputeStatus.IN_REVIEW
-    run = dispute.run + 1 if dispute.needs_attention else dispute.run
     after = replace(
-        _decided(dispute, refund, Decider.MEDIATOR, now), mediator_id=mediator_id, decision_hash=decision_hash, run=run
+        _decided(dispute, refund, Decider.MEDIATOR, now), mediator_id=mediator_id, decision_hash=decision_hash
     )
     if first and policy.appeals > 0:
         until = now + timedelta(seconds=policy.appeal_within)
@@ -197,7 +193,7 @@ def may_settle(dispute: Dispute, now: datetime) -> bool:
 def restarted(dispute: Dispute, now: datetime) -> Dispute:
     """The execution is gone: the next run, which resumes where the row stands. Too often in vain: a person."""
     if dispute.restarts >= MOST_RESTARTS:
-        return replace(dispute, needs_attention=True, deadline=None, watch_from=now)
+        return replace(dispute, needs_attention=True, watch_from=now)
     return replace(dispute, run=dispute.run + 1, restarts=dispute.restarts + 1, watch_from=now)
 
 
@@ -207,6 +203,11 @@ def watched(dispute: Dispute, now: datetime) -> Dispute:
     return replace(
         dispute, restarts=restarts, watch_from=now, needs_attention=dispute.needs_attention or restarts >= MOST_RESTARTS
     )
+
+
+def resumed(dispute: Dispute, now: datetime) -> Dispute:
+    """A person goes on with a dispute that had stopped: the next run resumes where the row stands."""
+    return replace(dispute, run=dispute.run + 1, restarts=0, needs_attention=False, watch_from=now)
 
 
 def _decided(dispute: Dispute, refund: int, by: Decider, now: datetime) -> Dispute:

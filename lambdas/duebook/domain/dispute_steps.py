@@ -198,6 +198,17 @@ def settle(booking: Booking, now: datetime) -> Step | None:
     )
 
 
+def resume(booking: Booking, actor: Actor | None, why: str | None, now: datetime) -> Step:
+    """A person redrives a dispute whose workflow got stuck. What only a mediator can decide is not redriven."""
+    _, dispute = _disputed(booking)
+    if not dispute.is_open:
+        raise Refused("already_over", f"the dispute is {dispute.status}", state=dispute.status)
+    if dispute.status in IN_REVIEW and dispute.deadline is None:
+        raise Refused("needs_decision", "a mediator has to decide; the next run starts then", state=dispute.status)
+    resumed = rules.resumed(dispute, now)
+    return _tell(booking, resumed, "dispute.restarted", now, why or "redriven by a person", actor)
+
+
 def watch(booking: Booking, is_running: bool, now: datetime) -> Step | None:
     """The second wake-up: a deadline is long over. Start the next run, or look again later, or call for a person."""
     _, dispute = _disputed(booking)
@@ -230,6 +241,9 @@ def _tell(
     payments: tuple[Payment, ...] = (),
     before: Booking | None = None,
 ) -> Step:
+    known = engaged(booking).dispute
+    if actor and known and known.needs_attention and dispute.is_open and dispute.run == known.run:
+        dispute = rules.resumed(dispute, now)
     after = replace(engaged(booking), dispute=dispute)
     data = {
         "dispute_id": dispute.dispute_id,

@@ -1,4 +1,4 @@
-"""Job rows become schedules: woken by the table's stream, and by the projection queue for what failed."""
+"""Job rows become schedules, and `watch_dispute` an execution too: woken by the stream and the projection queue."""
 
 import json
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from typing import Any
 
 from duebook import wiring
 from duebook.domain.errors import DuebookError
+from duebook.domain.names import WATCH_DISPUTE
 from duebook.handlers.support import Batch, count, each, logger, message_id, metrics, sequence_number
 from duebook.service.project import project
 from duebook.service.rows import JOB_PREFIX
@@ -46,6 +47,9 @@ def _from_stream(record: Mapping[str, Any]) -> None:
 def _project(booking_id: str, job: str, *, is_new: bool) -> None:
     done = project(wiring.bookings(), wiring.schedules(), wiring.queues(), booking_id, job, is_new=is_new)
     logger.info("projected", extra={"booking_id": booking_id, "job": job, "reason": done})
+    if job == WATCH_DISPUTE:
+        started = wiring.disputes().start(booking_id)
+        logger.info("dispute's workflow", extra={"booking_id": booking_id, "reason": started})
 
 
 def _facts(image: Mapping[str, Any] | None) -> object:

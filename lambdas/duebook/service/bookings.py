@@ -1,6 +1,6 @@
 """Load a booking, decide, commit: the one way in which anything about a booking changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -102,9 +102,12 @@ class Bookings:
         step = refresh(booking, now)
         return self.commit(booking, step, cause) if step else booking
 
-    def commit(self, before: Booking | None, step: Step, cause: Cause, key: Key | None = None) -> Booking:
-        """One transaction: booking, changed job rows, payments, history. Raises `ConditionFailed` or `Contention`."""
-        self.table.write(*self._writes(before, step, cause, key))
+    def commit(
+        self, before: Booking | None, step: Step, cause: Cause, key: Key | None = None, also: Sequence[Write] = ()
+    ) -> Booking:
+        """One transaction: booking, changed job rows, payments, dispute, history. Raises `ConditionFailed` or
+        `Contention`. `also`: rows of another kind that stand or fall with it."""
+        self.table.write(*self._writes(before, step, cause, key), *also)
         return step.booking
 
     def _writes(self, before: Booking | None, step: Step, cause: Cause, key: Key | None) -> list[Write]:
@@ -121,6 +124,8 @@ class Bookings:
                 drop = ("payload",) if replaces and step.payload is None else ()
                 writes.append(rows.job_write(after.booking_id, job, planned, step.at, more, drop))
         writes += [Put(item=rows.payment_row(payment, step.at)) for payment in step.payments]
+        if step.dispute_texts is not None:
+            writes.append(rows.dispute_update(step, step.dispute_texts))
         payload = None
         if step.fires:
             row = self.job_row(after.booking_id, step.fires)

@@ -7,15 +7,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from duebook.domain import transitions
+from duebook.domain import dispute_steps, transitions
 from duebook.domain.booking import Actor, Booking, Engagement, OwnJob, Role, State
+from duebook.domain.dispute import OfferAnswer, Reply
 from duebook.domain.errors import InvalidRequest, NotFound, Refused
-from duebook.domain.names import is_built_in, payment_number
+from duebook.domain.names import WATCH_DISPUTE, is_built_in, payment_number
 from duebook.domain.payment import retry
 from duebook.domain.policy import Policy
 from duebook.domain.times import Moment, after, iso, moment
 from duebook.domain.transitions import Step
 from duebook.service.bookings import Bookings, Key
+from duebook.service.dispute import Disputes
 from duebook.service.ports import Item
 from duebook.service.rows import Cause
 
@@ -72,8 +74,7 @@ class Commands:
         return self._command(booking_id, key, decide)
 
     def cancel(self, booking_id: str, body: Body, key: Key | None) -> tuple[Booking, bool]:
-        actor = _actor(body)
-        assert actor is not None
+        actor = _some_actor(body)
         return self._command(
             booking_id,
             key,
@@ -108,6 +109,16 @@ class Commands:
             raise NotFound(f"there is no booking {booking_id}")
         return applied
 
+    def open_dispute(self, booking_id: str, body: Body, key: Key | None) -> tuple[Booking, bool]:
+        """The customer disputes: the payout is frozen in this transaction. The workflow starts from the stream."""
+        actor, opening_hash = _some_actor(body), canonical_hash(body)
+        texts = {"reason": body["reason"], "text": body["text"], "evidence": list(body.get("evidence") or ())}
+        return self._command(
+            booking_id,
+            key,
+            lambda b, now: dispute_steps.open_dispute(b, body["claimed_minor"], texts, opening_hash, actor, now),
+        )
+
     def redrive(self, booking_id: str, job: str, body: Body, key: Key | None) -> Item:
         """Wake a pending or dead job now, under a new generation; a failed payment gets a new epoch."""
 
@@ -122,6 +133,8 @@ class Commands:
                 return replace(
                     transitions.payment_step(booking, again, "payment.retried", now, why), actor=_actor(body)
                 )
+            if job == WATCH_DISPUTE and booking.engagement and booking.engagement.dispute:
+                return dispute_steps.resume(booking, _actor(body), body.get("reason"), now)
             if job not in booking.planned:
                 raise NotFound(f"{booking_id} has no pending or dead job {job}")
             return transitions.redrive(booking, job, _actor(body), body.get("reason"), now)
@@ -237,6 +250,10 @@ def _actor(body: Body) -> Actor | None:
     return Actor(Role(actor["role"]), actor.get("id")) if actor else None
 
 
+def _some_actor(body: Body) -> Actor:
+    return Actor(Role(body["actor"]["role"]), body["actor"].get("id"))
+
+
 def _payload(body: Body) -> str | None:
     if "payload" not in body:
         return None
@@ -254,3 +271,43 @@ def _payload(body: Body) -> str | None:
 def _own_name(job: str) -> None:
     if is_built_in(job):
         raise Refused("built_in_job", f"{job} is a built-in job; choose another name")
+
+
+class DisputeCommands:
+    """What people do to a dispute."""
+
+    def __init__(self, disputes: Disputes) -> None:
+        self.disputes = disputes
+
+    def reply(self, dispute_id: str, body: Body, key: Key | None) -> tuple[Booking, bool]:
+        actor, reply_hash = _some_actor(body), canonical_hash(body)
+        answer, offered = Reply(body["answer"]), body.get("offer_minor")
+        said = {"reply_text": body.get("text"), "reply_evidence": body.get("evidence") or None}
+        texts = {name: value for name, value in said.items() if value is not None}
+        return self.disputes.act(
+            dispute_id, lambda b, now: dispute_steps.reply(b, answer, offered, texts, reply_hash, actor, now), key
+        )
+
+    def answer_offer(self, dispute_id: str, body: Body, key: Key | None) -> tuple[Booking, bool]:
+        actor, answer = _some_actor(body), OfferAnswer(body["answer"])
+        return self.disputes.act(dispute_id, lambda b, now: dispute_steps.answer_offer(b, answer, actor, now), key)
+
+    def decide(self, dispute_id: str, body: Body, key: Key | None) -> tuple[Booking, bool]:
+        actor, decision_hash = _some_actor(body), canonical_hash(body)
+        texts = {"decision_reason": body["reason"]}
+        return self.disputes.act(
+            dispute_id,
+            lambda b, now: dispute_steps.decide(b, body["refund_minor"], texts, decision_hash, actor, now),
+            key,
+        )
+
+    def appeal(self, dispute_id: str, body: Body, key: Key | None) -> tuple[Booking, bool]:
+        actor, appeal_hash = _some_actor(body), canonical_hash(body)
+        texts = {"appeal_text": body["text"]}
+        return self.disputes.act(
+            dispute_id, lambda b, now: dispute_steps.appeal(b, texts, appeal_hash, actor, now), key
+        )
+
+    def withdraw(self, dispute_id: str, body: Body, key: Key | None) -> tuple[Booking, bool]:
+        actor = _some_actor(body)
+        return self.disputes.act(dispute_id, lambda b, now: dispute_steps.withdraw(b, actor, now), key)

@@ -183,3 +183,22 @@ class PaymentProvider(Protocol):
 
     def find(self, payment: Payment, now: datetime) -> Outcome | None:
         """Look the payment up by its reference; None when the provider surely has none."""
+
+
+class Workflow(Protocol):
+    """The dispute's Step Functions state machine; an execution is named `<dispute_id>-<run>`."""
+
+    def start(self, dispute_id: str, run: int) -> bool:
+        """Start that run; False when its name is taken (it runs, or ran within the last 90 days)."""
+
+    def is_running(self, dispute_id: str, run: int) -> bool:
+        """Whether that run waits or works now."""
+
+    def succeed(self, token: str) -> bool:
+        """Complete the state that waits with this token; False when it does not wait any more."""
+
+    def events(self, dispute_id: str, run: int) -> Sequence[Mapping[str, Any]] | None:
+        """What the execution did, in plain words: `{at, text}` in order; None when AWS does not have it (any more)."""
+
+    def console_url(self, dispute_id: str, run: int) -> str:
+        """Where an operator sees the execution in the AWS console."""

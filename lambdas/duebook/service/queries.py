@@ -4,16 +4,19 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from duebook.domain import names
-from duebook.domain.errors import InvalidRequest
+from duebook.domain.errors import AwsFailure, InvalidRequest, NotFound
 from duebook.domain.times import iso
 from duebook.service import rows
-from duebook.service.ports import Item, Table
+from duebook.service.ports import Item, Table, Workflow
 
 LONGEST_WINDOW = timedelta(days=31)
 MOST_QUERIES = 400
 """Index queries one call may make; a sparse window beyond it is answered with a short page and a cursor."""
+MOST_HISTORY_PAGES = 50
+"""Of 200 entries: what a dispute's timeline reads at most."""
 _JUST_AFTER = " "
 """Sorts before every character that a name, an id or `#` can go on with."""
 
@@ -115,6 +118,61 @@ def jobs(table: Table, booking_id: str) -> list[Item]:
 def payments(table: Table, booking_id: str) -> list[Item]:
     """A booking's payments in the order they were decided."""
     return list(table.query(booking_id, rows.PAYMENT_PREFIX).items)
+
+
+def dispute(table: Table, dispute_id: str) -> Item | None:
+    """A dispute's row."""
+    return table.get(names.parent(dispute_id), f"{rows.DISPUTE_PREFIX}{dispute_id}")
+
+
+def disputes(table: Table, kind: str, *, cursor: str | None = None, limit: int = 50) -> Listing:
+    """Disputes that wait, the longest first. `kind`: in_review, needs_attention or awaiting_chef."""
+    listing = attention(table, kind, cursor=cursor, limit=limit)
+    found = (dispute(table, row["dispute_id"]) for row in listing.items if row.get("dispute_id"))
+    return Listing([row for row in found if row is not None], listing.cursor, listing.read)
+
+
+def timeline(table: Table, workflow: Workflow, dispute_id: str) -> list[dict[str, Any]]:
+    """A dispute told in order: our history rows, which are the record, and what its executions did, while AWS has it.
+
+    Entries are `{at, text, source, ...}`; a source that cannot be read now is told as an entry of its own at the end.
+    """
+    row = dispute(table, dispute_id)
+    if row is None:
+        raise NotFound(f"there is no dispute {dispute_id}")
+    entries = [_told(entry) for entry in _of_dispute(table, row)]
+    missing: list[dict[str, Any]] = []
+    for run in range(1, row.get("run", 1) + 1):
+        try:
+            events = workflow.events(dispute_id, run)
+        except AwsFailure as failure:
+            missing.append(_unread(run, f"AWS did not give it now ({failure.code})"))
+            continue
+        if events is None:
+            missing.append(_unread(run, "AWS has no such execution, or keeps it no more (90 days after its end)"))
+        entries += [{"source": "workflow", "run": run, **event} for event in events or ()]
+    return sorted(entries, key=lambda entry: str(entry["at"])) + missing
+
+
+def _of_dispute(table: Table, row: Item) -> Iterator[Item]:
+    after: Item | None = None
+    for _ in range(MOST_HISTORY_PAGES):
+        page = table.query(row["pk"], rows.HISTORY_PREFIX, after=after, limit=200)
+        for entry in page.items:
+            if entry["type"].startswith("dispute.") or entry["at"] >= row["opened_at"]:
+                yield entry
+        after = page.after
+        if after is None:
+            return
+
+
+def _told(entry: Item) -> dict[str, Any]:
+    shown: dict[str, Any] = {name: entry[name] for name in ("version", "type", "actor", "data", "due") if name in entry}
+    return {"at": entry["at"], "text": entry["reason"], "source": "history", **shown}
+
+
+def _unread(run: int, why: str) -> dict[str, Any]:
+    return {"at": None, "text": f"the execution of run {run}: {why}", "source": "workflow", "run": run}
 
 
 def _day(low: str, start: datetime) -> date:

@@ -6,6 +6,8 @@
 | job | `job#<name>` | `due` while pending, `attention` when dead |
 | payment | `payment#<payment_id>` | `attention` when it needs a person |
 | history | `history#<version>` | `attention` (kind `outbox`) until its event is published |
+| dispute | `dispute#<dispute_id>` | `attention` while it waits for the chef, a mediator or a person |
+| task token | `token#<dispute_id>` | |
 | idempotency key | `key#<key>` | |
 
 The partition is the booking id. Rows of the service itself have a `#` in their partition, which no booking id has.
@@ -14,12 +16,13 @@ The partition is the booking id. Rows of the service itself have a `#` in their 
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
 from duebook.domain import names
 from duebook.domain.booking import Booking, Planned
+from duebook.domain.dispute import IN_REVIEW, Dispute, DisputeStatus
 from duebook.domain.payment import Payment
 from duebook.domain.times import iso, parse
 from duebook.domain.transitions import Step
@@ -34,6 +37,8 @@ KEYS_ARE_KEPT = timedelta(days=90)
 DEAD = "dead"
 NEEDS_ATTENTION = "needs_attention"
 OUTBOX = "outbox"
+DISPUTES_IN_REVIEW = "in_review"
+AWAITING_CHEF = "awaiting_chef"
 
 PENDING = "pending"
 """A job row's status: `pending`, or `dead` (a person has to redrive it)."""
@@ -42,6 +47,7 @@ BOOKING_SK = "booking"
 JOB_PREFIX = "job#"
 HISTORY_PREFIX = "history#"
 PAYMENT_PREFIX = "payment#"
+DISPUTE_PREFIX = "dispute#"
 
 _IN_DUE = ("due_pk", "due_sk")
 _IN_ATTENTION = ("attention_pk", "attention_sk")
@@ -49,7 +55,7 @@ _IN_ATTENTION = ("attention_pk", "attention_sk")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What made a transition happen. `source`: schedule, sweep, queue or api."""
+    """What made a transition happen. `source`: schedule, sweep, queue, api or workflow."""
 
     source: str
     job: str | None = None
@@ -159,6 +165,43 @@ def payment_row(payment: Payment, now: datetime) -> Item:
 
 def read_payment(row: Mapping[str, Any]) -> Payment:
     return decode(Payment, row)
+
+
+# --- disputes ------------------------------------------------------------------------------------------------------
+
+
+def dispute_update(step: Step, texts: Mapping[str, Any]) -> Update:
+    """The dispute's row: all of the dispute, who is in it, and its texts; those of earlier steps stay.
+
+    In the attention index while it waits for the chef, for a mediator, or for a person.
+    """
+    booking, engagement = step.booking, step.booking.engagement
+    assert engagement is not None and engagement.dispute is not None
+    dispute = engagement.dispute
+    values = encode(dispute) | {
+        "booking_id": booking.booking_id,
+        "customer_id": engagement.customer_id,
+        "chef_id": engagement.chef_id,
+        "currency": engagement.currency,
+        **encode(texts),
+    }
+    unset = [field.name for field in fields(dispute) if field.name not in values]
+    kind = _dispute_kind(dispute)
+    if kind:
+        values |= {"since": iso(step.at), **attention_keys(kind, dispute.dispute_id, step.at)}
+    else:
+        unset += ["since", *_IN_ATTENTION]
+    return Update(pk=booking.booking_id, sk=f"{DISPUTE_PREFIX}{dispute.dispute_id}", set=values, remove=unset)
+
+
+def _dispute_kind(dispute: Dispute) -> str | None:
+    if not dispute.is_open:
+        return None
+    if dispute.needs_attention:
+        return NEEDS_ATTENTION
+    if dispute.status in IN_REVIEW:
+        return DISPUTES_IN_REVIEW
+    return AWAITING_CHEF if dispute.status in (DisputeStatus.OPENED, DisputeStatus.AWAITING_CHEF) else None
 
 
 # --- history -------------------------------------------------------------------------------------------------------

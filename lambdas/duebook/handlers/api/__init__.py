@@ -22,7 +22,7 @@ from duebook.handlers.api import models, views
 from duebook.handlers.support import count, logger, metrics
 from duebook.service import pay, queries, reconcile
 from duebook.service.bookings import Key
-from duebook.service.commands import Commands, canonical_hash
+from duebook.service.commands import Commands, DisputeCommands, canonical_hash
 from duebook.service.ports import Item
 from duebook.service.rows import PAYMENT_PREFIX
 from duebook.settings import setting
@@ -34,6 +34,7 @@ app = APIGatewayHttpResolver(enable_validation=True)
 
 BookingId = Annotated[str, Path(pattern=f"^{names.BOOKING_ID}$")]
 JobName = Annotated[str, Path(pattern=f"^{names.JOB_NAME}$")]
+DisputeId = Annotated[str, Path(pattern=f"^{names.DISPUTE_ID}$")]
 PaymentId = Annotated[str, Path(pattern=f"^{names.PAYMENT_ID}$")]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[str | None, Query(max_length=256)]
@@ -186,6 +187,80 @@ def payment_result(payment_id: PaymentId, body: Annotated[models.ResultIn, Body(
     return _payment(payment_id) | {"applied": applied}
 
 
+# --- disputes ------------------------------------------------------------------------------------------------------
+
+
+@app.post("/bookings/<booking_id>/disputes", tags=["disputes"])
+def open_dispute(booking_id: BookingId, body: Annotated[models.DisputeIn, Body()]) -> Json:
+    """The customer disputes a paid order: from this moment nobody is paid."""
+    given = _given(body)
+    booking, applied = _commands().open_dispute(booking_id, given, _key(given))
+    return _dispute_of(booking) | {"applied": applied}
+
+
+@app.get("/disputes", tags=["disputes"])
+def get_disputes(
+    kind: Annotated[str, Query(pattern="^(in_review|needs_attention|awaiting_chef)$")],
+    cursor: Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> Json:
+    """Disputes that wait, the longest first."""
+    listing = queries.disputes(wiring.bookings().table, kind, cursor=cursor, limit=limit)
+    return {"disputes": [_dispute(row) for row in listing.items], "cursor": listing.cursor}
+
+
+@app.get("/disputes/<dispute_id>", tags=["disputes"])
+def get_dispute(dispute_id: DisputeId) -> Json:
+    row = queries.dispute(wiring.bookings().table, dispute_id)
+    if row is None:
+        raise errors.NotFound(f"there is no dispute {dispute_id}")
+    return _dispute(row)
+
+
+@app.get("/disputes/<dispute_id>/history", tags=["disputes"])
+def get_dispute_history(dispute_id: DisputeId) -> Json:
+    """One timeline: our history and what the workflow's executions did."""
+    disputes = wiring.disputes()
+    entries = queries.timeline(wiring.bookings().table, disputes.workflow, dispute_id)
+    _, dispute = disputes.dispute(dispute_id)
+    return {"history": entries, "console_url": disputes.workflow.console_url(dispute_id, dispute.run)}
+
+
+@app.post("/disputes/<dispute_id>/reply", tags=["disputes"])
+def reply(dispute_id: DisputeId, body: Annotated[models.ReplyIn, Body()]) -> Json:
+    """The chef's answer: concede, offer or contest."""
+    given = _given(body)
+    return _acted(*_dispute_commands().reply(dispute_id, given, _key(given)))
+
+
+@app.post("/disputes/<dispute_id>/offer-answer", tags=["disputes"])
+def answer_offer(dispute_id: DisputeId, body: Annotated[models.OfferAnswerIn, Body()]) -> Json:
+    """The customer accepts or refuses the chef's offer."""
+    given = _given(body)
+    return _acted(*_dispute_commands().answer_offer(dispute_id, given, _key(given)))
+
+
+@app.post("/disputes/<dispute_id>/decision", tags=["disputes"])
+def decide(dispute_id: DisputeId, body: Annotated[models.DecisionIn, Body()]) -> Json:
+    """The mediator's decision."""
+    given = _given(body)
+    return _acted(*_dispute_commands().decide(dispute_id, given, _key(given)))
+
+
+@app.post("/disputes/<dispute_id>/appeal", tags=["disputes"])
+def appeal(dispute_id: DisputeId, body: Annotated[models.AppealIn, Body()]) -> Json:
+    """A party appeals the decision, where the policy allows it."""
+    given = _given(body)
+    return _acted(*_dispute_commands().appeal(dispute_id, given, _key(given)))
+
+
+@app.post("/disputes/<dispute_id>/withdraw", tags=["disputes"])
+def withdraw(dispute_id: DisputeId, body: Annotated[models.WithdrawIn, Body()]) -> Json:
+    """The customer takes the dispute back: everything is as if it had never been."""
+    given = _given(body)
+    return _acted(*_dispute_commands().withdraw(dispute_id, given, _key(given)))
+
+
 # --- operations ----------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +313,23 @@ def _payment(payment_id: str) -> Json:
     if row is None:
         raise errors.NotFound(f"there is no payment {payment_id}")
     return views.payment(row)
+
+
+def _dispute_commands() -> DisputeCommands:
+    return DisputeCommands(wiring.disputes())
+
+
+def _dispute(row: Item) -> Json:
+    return views.dispute(row, wiring.disputes().workflow.console_url(row["dispute_id"], row.get("run", 1)))
+
+
+def _dispute_of(booking: Booking) -> Json:
+    assert booking.engagement is not None and booking.engagement.dispute is not None
+    return get_dispute(booking.engagement.dispute.dispute_id)
+
+
+def _acted(booking: Booking, applied: bool) -> Json:
+    return _dispute_of(booking) | {"applied": applied}
 
 
 def _query_time(text: str, field: str) -> datetime:

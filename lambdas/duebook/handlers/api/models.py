@@ -18,8 +18,10 @@ from pydantic import (
 )
 
 from duebook.domain.booking import Role
+from duebook.domain.dispute import OfferAnswer, Reply
 from duebook.domain.money import BASIS_POINTS
 from duebook.domain.names import OPAQUE_ID
+from duebook.domain.policy import Silence
 
 LARGEST_AMOUNT = 10**15
 """Minor units: far above any booking, well below what a DynamoDB number or a JSON reader keeps exact (2**53)."""
@@ -38,6 +40,10 @@ def _known_currency(code: str) -> str:
 
 Id = Annotated[str, StringConstraints(strict=True, pattern=f"^{OPAQUE_ID}$")]
 Text = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=500)]
+LongText = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=4_000)]
+Evidence = Annotated[
+    list[Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)]], Field(max_length=20)
+]
 Minor = Annotated[StrictInt, Field(ge=0, le=LARGEST_AMOUNT)]
 Seconds = Annotated[StrictInt, Field(ge=0)]
 Bps = Annotated[StrictInt, Field(ge=0, le=BASIS_POINTS)]
@@ -83,6 +89,14 @@ class PolicyIn(Request):
     dispute_within: Seconds | None = None
     fee_bps: Bps | None = None
     cancellation: Annotated[list[TierIn], Field(max_length=20)] | None = None
+    reply_within: Annotated[StrictInt, Field(ge=1)] | None = None
+    remind_after: Seconds | None = None
+    silence: Silence | None = None
+    offer_within: Annotated[StrictInt, Field(ge=1)] | None = None
+    review_within: Annotated[StrictInt, Field(ge=1)] | None = None
+    escalations: Annotated[StrictInt, Field(ge=0, le=10)] | None = None
+    appeals: Annotated[StrictInt, Field(ge=0, le=1)] | None = None
+    appeal_within: Annotated[StrictInt, Field(ge=1)] | None = None
 
 
 class BookingIn(Request):
@@ -149,6 +163,63 @@ class JobIn(Request):
         if self.run_at is not None and self.offset is not None:
             raise ValueError("offset goes with anchor")
         return self
+
+
+class PartyIn(Request):
+    """Who acts in a dispute: checked against the booking's parties, so the id is needed."""
+
+    role: Role
+    id: Id
+
+
+class DisputeIn(Request):
+    """What the customer claims. `evidence` are opaque references, at most 20."""
+
+    reason: Text
+    text: LongText
+    claimed_minor: Annotated[StrictInt, Field(ge=1, le=LARGEST_AMOUNT)]
+    evidence: Evidence = []
+    actor: PartyIn
+
+
+class ReplyIn(Request):
+    """The chef concedes, offers a smaller refund (`offer_minor`), or contests."""
+
+    answer: Reply
+    offer_minor: Annotated[StrictInt, Field(ge=1, le=LARGEST_AMOUNT)] | None = None
+    text: LongText | None = None
+    evidence: Evidence = []
+    actor: PartyIn
+
+    @model_validator(mode="after")
+    def _complete(self) -> "ReplyIn":
+        if (self.answer is Reply.OFFER) != (self.offer_minor is not None):
+            raise ValueError("offer_minor goes with answer offer, and with no other")
+        if self.answer is Reply.CONTEST and self.text is None:
+            raise ValueError("a chef who contests gives a text")
+        return self
+
+
+class OfferAnswerIn(Request):
+    answer: OfferAnswer
+    actor: PartyIn
+
+
+class DecisionIn(Request):
+    """The mediator's decision: what the customer gets back, and why."""
+
+    refund_minor: Minor
+    reason: LongText
+    actor: PartyIn
+
+
+class AppealIn(Request):
+    text: LongText
+    actor: PartyIn
+
+
+class WithdrawIn(Request):
+    actor: PartyIn
 
 
 class RedriveIn(Request):

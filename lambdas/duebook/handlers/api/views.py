@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from duebook.domain.booking import Booking
+from duebook.domain.dispute import Dispute
 from duebook.domain.times import Moment, iso
 from duebook.service import rows
 from duebook.service.codec import encode
@@ -65,6 +66,7 @@ def booking(value: Booking, payments: list[Item]) -> View:
         "paid_out_minor": engagement.paid_out,
         "fee_minor": engagement.fee,
         "payments": [payment(row) for row in payments],
+        "dispute": engagement.dispute and _brief(engagement.dispute),
     }
 
 
@@ -87,8 +89,26 @@ def history(row: Mapping[str, Any]) -> View:
     return view | ({"data": rows.event_of(row)["data"]} if "payload" in row else {})
 
 
+DISPUTE_FIELDS = (
+    "dispute_id", "booking_id", "status", "customer_id", "chef_id", "currency", "opened_at", "reason", "text",
+    "evidence", "deadline", "remind_at", "reply", "reply_text", "reply_evidence", "offer_answer", "escalations",
+    "needs_attention", "decided_by", "decided_at", "decision_reason", "mediator_id", "appeal_until", "appealed_by",
+    "appeal_text", "run", "since",
+)  # fmt: skip
+
+
+def dispute(row: Mapping[str, Any], console_url: str) -> View:
+    """All of a dispute but hashes; a task token is in another row and never shown."""
+    amounts = {
+        "claimed_minor": row.get("claimed"),
+        "offer_minor": row.get("offered"),
+        "refund_minor": row.get("refund"),
+    }
+    return {**{name: row.get(name) for name in DISPUTE_FIELDS}, **amounts, "console_url": console_url}
+
+
 def attention(row: Mapping[str, Any], kind: str) -> View:
-    names = ("booking_id", "job", "payment_id", "attempts", "reason", "generation", "since")
+    names = ("booking_id", "job", "payment_id", "dispute_id", "attempts", "reason", "generation", "since")
     view = {"kind": kind, **{name: row.get(name) for name in names}}
     if str(row["pk"]).startswith("poison#"):
         view["message_id"] = row["pk"].removeprefix("poison#")
@@ -105,6 +125,11 @@ def report(value: Report) -> View:
         "differences": value.differences,
         "finished_at": value.finished_at and iso(value.finished_at),
     }
+
+
+def _brief(value: Dispute) -> View:
+    deadline = value.deadline and iso(value.deadline)
+    return {"dispute_id": value.dispute_id, "status": value.status, "deadline": deadline}
 
 
 def _moment(value: Moment) -> View:

@@ -1,0 +1,113 @@
+"""The dispute's state machine at AWS Step Functions.
+
+Sources: the Step Functions API reference (StartExecution: same name and input while running answers the same execution,
+a name is taken for 90 days; SendTaskSuccess: TaskTimedOut when the task waits no more, InvalidToken for a bad token).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from duebook.domain.errors import AwsFailure, Throttled
+from duebook.domain.times import iso
+
+MOST_EVENTS = 1_000
+"""Of one execution, that a timeline shows."""
+_GONE = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken")
+_MISSING = ("ExecutionDoesNotExist", "StateMachineDoesNotExist")
+
+
+class StepFunctionsWorkflow:
+    """`machine_arn` is the state machine's ARN; executions are named `<dispute_id>-<run>`."""
+
+    def __init__(self, client: Any, machine_arn: str) -> None:
+        self._client = client
+        self._machine_arn = machine_arn
+
+    def start(self, dispute_id: str, run: int) -> bool:
+        body = json.dumps({"dispute_id": dispute_id, "run": run})
+        try:
+            self._client.start_execution(stateMachineArn=self._machine_arn, name=f"{dispute_id}-{run}", input=body)
+        except ClientError as error:
+            if _code(error) == "ExecutionAlreadyExists":
+                return False
+            raise _translated(error) from error
+        return True
+
+    def is_running(self, dispute_id: str, run: int) -> bool:
+        try:
+            answer = self._client.describe_execution(executionArn=self._execution(dispute_id, run))
+        except ClientError as error:
+            if _code(error) in _MISSING:
+                return False
+            raise _translated(error) from error
+        return bool(answer["status"] in ("RUNNING", "PENDING_REDRIVE"))
+
+    def succeed(self, token: str) -> bool:
+        try:
+            self._client.send_task_success(taskToken=token, output="{}")
+        except ClientError as error:
+            if _code(error) in _GONE:
+                return False
+            raise _translated(error) from None
+        return True
+
+    def events(self, dispute_id: str, run: int) -> Sequence[Mapping[str, Any]] | None:
+        found: list[dict[str, Any]] = []
+        more: dict[str, str] = {}
+        arn = self._execution(dispute_id, run)
+        for _ in range(10):
+            try:
+                page = self._client.get_execution_history(
+                    executionArn=arn, maxResults=MOST_EVENTS, includeExecutionData=False, **more
+                )
+            except ClientError as error:
+                if _code(error) in _MISSING:
+                    return None
+                raise _translated(error) from error
+            found += [
+                {"at": iso(event["timestamp"]), "text": text} for event in page["events"] if (text := _words(event))
+            ]
+            if "nextToken" not in page or len(found) >= MOST_EVENTS:
+                break
+            more = {"nextToken": page["nextToken"]}
+        return found[:MOST_EVENTS]
+
+    def console_url(self, dispute_id: str, run: int) -> str:
+        region = self._machine_arn.split(":")[3]
+        home = f"https://{region}.console.aws.amazon.com/states/home?region={region}"
+        return f"{home}#/v2/executions/details/{self._execution(dispute_id, run)}"
+
+    def _execution(self, dispute_id: str, run: int) -> str:
+        return f"{self._machine_arn.replace(':stateMachine:', ':execution:')}:{dispute_id}-{run}"
+
+
+def _words(event: Mapping[str, Any]) -> str | None:
+    """An event of the history in plain words; None for one that tells an operator nothing. Never any parameters."""
+    kind = str(event["type"])
+    if kind.endswith("StateEntered"):
+        return f"entered {event['stateEnteredEventDetails']['name']}"
+    return {
+        "ExecutionStarted": "the workflow started",
+        "ExecutionSucceeded": "the workflow ended",
+        "ExecutionFailed": "the workflow failed",
+        "ExecutionTimedOut": "the workflow timed out",
+        "ExecutionAborted": "the workflow was stopped by hand",
+        "ExecutionRedriven": "the workflow was redriven",
+        "TaskSucceeded": "the task was answered",
+        "TaskFailed": "the task failed",
+        "TaskTimedOut": "the deadline of the wait passed",
+    }.get(kind)
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response["Error"]["Code"])
+
+
+def _translated(error: ClientError) -> AwsFailure:
+    """Names the code alone: a message may quote the token."""
+    code = _code(error)
+    kind = Throttled if "Throttl" in code or code == "TooManyRequestsException" else AwsFailure
+    return kind(f"Step Functions answered {code}", aws_code=code)
