@@ -10,12 +10,19 @@ BIN := $(CURDIR)/.venv/bin
 RUN := $(BIN)/python
 READY := .venv/.ready
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --no-header --no-emit-index-url --no-emit-find-links
-CHECKED := app.py stacks lambdas local client benchmarks examples tests
 
-# The virtual environment first, with its Node; and no warning about it being active or not.
+# The virtual environment first, with its Node.
 export PATH := $(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
+export JSII_RUNTIME_PACKAGE_CACHE_ROOT := $(CURDIR)/.cache/jsii
 export PYTHONDONTWRITEBYTECODE := 1
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
+export UV_CACHE_DIR ?= $(CURDIR)/.cache/uv
+
+# Compiled once, into .venv; the project's own code never leaves bytecode in the tree.
+COMPILED := aws_cdk.aws_apigatewayv2_authorizers, aws_cdk.aws_apigatewayv2_integrations, aws_cdk.aws_dynamodb, \
+	aws_cdk.aws_events_targets, aws_cdk.aws_scheduler, aws_lambda_powertools.event_handler, boto3, cdk_nag, hypothesis, \
+	ministack.app, moto.dynamodb, moto.scheduler, moto.sqs, moto.events, pydantic, pytest, rich.progress, sqlalchemy
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit replay bench local clock synth deploy fmt lint type check lock
@@ -28,9 +35,10 @@ setup: $(READY) ## Make .venv and fetch everything that is pinned
 $(READY): requirements-dev.txt lambdas/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Duebook needs Python 3.11 or later; set PYTHON=" if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || { echo "Making .venv ..."; $(PYTHON) -m venv .venv; }
-	@test -x $(BIN)/uv || $(RUN) -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt)"
+	@test -x $(BIN)/uv || $(RUN) -m pip install --quiet --disable-pip-version-check --no-cache-dir "$$(grep '^uv==' requirements.txt)"
 	@echo "Fetching what requirements-dev.txt pins ..."
 	@$(BIN)/uv pip sync --quiet requirements-dev.txt
+	@env -u PYTHONDONTWRITEBYTECODE $(RUN) -c 'import $(COMPILED)'
 	@echo "Fetching the functions' dependencies for the Lambda platform ..."
 	@$(RUN) -m stacks.bundling
 	@touch $@

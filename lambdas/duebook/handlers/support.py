@@ -1,5 +1,6 @@
 """What every handler shares: the logger, the metrics, and SQS batches that fail message by message."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -8,6 +9,8 @@ from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
 logger = Logger(service="duebook")
 metrics = Metrics(namespace="Duebook", service="duebook")
+# Most invocations count nothing, which is no reason for a warning in the log.
+warnings.filterwarnings("ignore", message="No application metrics to publish")
 
 Batch = dict[str, list[dict[str, str]]]
 
