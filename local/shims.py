@@ -19,9 +19,9 @@ from typing import Any
 from ministack import app
 from ministack.core import iam_actions, lambda_runtime, sigv4
 from ministack.core.concurrency import esm_wake
-from ministack.services import eventbridge, lambda_svc, scheduler, stepfunctions
+from ministack.services import eventbridge, lambda_svc, scheduler, sqs, stepfunctions
 
-from local import status, streams
+from local import permissions, status, streams
 
 _TICK_SECONDS = 0.2
 _LONGEST_TASK = 99_999_999
@@ -227,6 +227,91 @@ def schedules_are_authorized_in_their_group() -> None:
     iam_actions.extract_resource_arn = extract_resource_arn
 
 
+def deliveries_need_permission() -> None:
+    """A schedule delivers under its target's role, a rule where the queue's policy lets it.
+
+    AWS evaluates the role's trust and policies, and the queue's policy; a
+    refused delivery goes to the target's dead-letter queue. MiniStack delivers
+    whatever they say, and loses what it can't deliver. Can go when it asks them.
+    """
+    invoke = eventbridge._invoke_target
+
+    @functools.wraps(invoke)
+    def invoke_target(target: dict[str, Any], event: Any, rule: dict[str, Any], view: Any = None) -> None:
+        scheduled = event.get("Source") == "aws.scheduler"
+        if not app.AUTH:
+            refused = None
+        elif scheduled:
+            refused = permissions.schedule_may_deliver(target=target, schedule=rule)
+        else:
+            refused = permissions.rule_may_deliver(target=target, rule=rule)
+        if refused is None:
+            invoke(target, event, rule, view)
+            return
+        eventbridge.logger.error("not delivered: %s: %s", rule.get("Arn"), refused)
+        _bury(target, rule, reason=refused)
+
+    eventbridge._invoke_target = invoke_target
+
+
+def handing_over_a_role_needs_permission() -> None:
+    """Who makes or replaces a schedule may pass its target's role.
+
+    AWS asks for `iam:PassRole` at create and update (EventBridge Scheduler
+    user guide, "Identity-based policies"). MiniStack doesn't. Can go when it does.
+    """
+    for name in ("_create_schedule", "_update_schedule"):
+        setattr(scheduler, name, _passing(getattr(scheduler, name)))
+
+
+def workflows_call_under_their_role() -> None:
+    """A state machine's role must allow the functions it calls.
+
+    So on AWS (Step Functions guide, "IAM policies for integrated services").
+    MiniStack calls whatever is named. Can go when it asks the role.
+    """
+    run = stepfunctions._run_execution
+    call = stepfunctions._call_lambda
+
+    @functools.wraps(run)
+    def run_execution(arn: str) -> None:
+        machine = stepfunctions._state_machines.get(stepfunctions._executions[arn]["stateMachineArn"])
+        _machine_role.set(machine and machine["roleArn"])
+        run(arn)
+
+    @functools.wraps(call)
+    def call_lambda(function: str, event: Any) -> Any:
+        role = _machine_role.get()
+        if app.AUTH and role and function.startswith("arn:"):
+            refused = permissions.role_allows(role, action="lambda:InvokeFunction", resource=function)
+            if refused:
+                raise stepfunctions._ExecutionError("Lambda.AWSLambdaException", refused)
+        return call(function, event)
+
+    stepfunctions._run_execution = run_execution
+    stepfunctions._call_lambda = call_lambda
+
+
+def publishing_is_authorized_by_source() -> None:
+    """PutEvents is evaluated with the condition key `events:source`.
+
+    So on AWS, entry by entry (EventBridge user guide, "Using IAM policy
+    conditions"). MiniStack leaves the key out, so a policy that names a source
+    never allows it. Can go when it fills it in.
+    """
+    describe = iam_actions.request_tag_context
+
+    @functools.wraps(describe)
+    def request_tag_context(service: str, action: str, body: bytes, *rest: Any) -> dict[str, Any]:
+        known: dict[str, Any] = describe(service, action, body, *rest)
+        if action != "events:PutEvents":
+            return known
+        sources = sorted({str(entry.get("Source")) for entry in json.loads(body)["Entries"]})
+        return {**known, "events:source": sources[0] if len(sources) == 1 else sources}
+
+    iam_actions.request_tag_context = request_tag_context
+
+
 def schedules_are_listed_in_pages() -> None:
     """ListSchedules goes on after the first page.
 
@@ -331,10 +416,14 @@ ALL: tuple[Callable[[], None], ...] = (
     timeouts_may_be_expressions,
     callbacks_are_authorized_on_their_machine,
     every_attempt_has_its_token,
-    failing_notifier_fails_the_task,
+    workflows_call_under_their_role,
+    failing_notifier_fails_the_task,  # after the one above: a refused call fails the task too
     callbacks_are_answered_as_on_aws,
     starting_again_answers_the_same,
     schedules_are_authorized_in_their_group,
+    deliveries_need_permission,
+    handing_over_a_role_needs_permission,
+    publishing_is_authorized_by_source,
     schedules_are_listed_in_pages,
     a_new_instant_fires_again,
     signatures_may_be_from_another_time,
@@ -345,6 +434,7 @@ ALL: tuple[Callable[[], None], ...] = (
 
 _token: contextvars.ContextVar[str | None] = contextvars.ContextVar("callback token", default=None)
 _error_class: contextvars.ContextVar[str | None] = contextvars.ContextVar("error", default=None)
+_machine_role: contextvars.ContextVar[str | None] = contextvars.ContextVar("role", default=None)
 _closed_tokens: set[str] = set()
 _machines: dict[str, str] = {}
 
@@ -459,3 +549,35 @@ def _forgetting(change: Callable[..., Response]) -> Callable[..., Response]:
         return response
 
     return forgetting
+
+
+def _passing(change: Callable[..., Response]) -> Callable[..., Response]:
+    @functools.wraps(change)
+    def passing(name: str, request: dict[str, Any]) -> Response:
+        role = (request.get("Target") or {}).get("RoleArn")
+        refused = permissions.caller_may_pass(role, service=permissions.SCHEDULER) if app.AUTH and role else None
+        if refused:
+            response: Response = scheduler._error(403, "AccessDeniedException", refused)
+            return response
+        return change(name, request)
+
+    return passing
+
+
+def _bury(target: dict[str, Any], rule: dict[str, Any], *, reason: str) -> None:
+    """Send what was not delivered to the target's dead-letter queue, if it has one."""
+    arn = (target.get("DeadLetterConfig") or {}).get("Arn")
+    if not arn or sqs._queue_by_arn(arn) is None:
+        return
+    attributes = {"ERROR_CODE": "AccessDenied", "ERROR_MESSAGE": reason, "TARGET_ARN": target["Arn"]}
+    source = "SCHEDULE_ARN" if "ScheduleExpression" in rule and "Target" in rule else "RULE_ARN"
+    sqs._act_send_message(
+        {
+            "MessageBody": target.get("Input") or "{}",
+            "MessageAttributes": {
+                name: {"DataType": "String", "StringValue": value}
+                for name, value in {**attributes, source: rule["Arn"]}.items()
+            },
+        },
+        sqs._queue_url(arn.rsplit(":", 1)[-1]),
+    )

@@ -94,6 +94,24 @@ def _authorizes_in_group_default() -> bool:
     return ":schedule/default/" in _resource_of_a_schedule(body=b'{"GroupName": "duebook"}')
 
 
+def _delivers_without_asking() -> bool:
+    source = inspect.getsource(eventbridge._invoke_target) + inspect.getsource(eventbridge._dispatch_to_sqs)
+    return "RoleArn" not in source and "policy" not in source
+
+
+def _hands_over_any_role() -> bool:
+    return "PassRole" not in inspect.getsource(scheduler)
+
+
+def _calls_under_no_role() -> bool:
+    return "roleArn" not in inspect.getsource(stepfunctions._call_lambda)
+
+
+def _leaves_out_the_source() -> bool:
+    body = b'{"Entries": [{"Source": "duebook"}]}'
+    return "events:source" not in iam_actions.request_tag_context("events", "events:PutEvents", body, {})
+
+
 def _drops_the_second_page() -> bool:
     _schedules(3)
     page = json.loads(scheduler._list_schedules({"MaxResults": "2"})[2])
@@ -133,6 +151,10 @@ GAPS: dict[Callable[[], None], Callable[[], bool]] = {
     shims.callbacks_are_answered_as_on_aws: _answers_task_does_not_exist,
     shims.starting_again_answers_the_same: _refuses_the_same_start,
     shims.schedules_are_authorized_in_their_group: _authorizes_in_group_default,
+    shims.deliveries_need_permission: _delivers_without_asking,
+    shims.handing_over_a_role_needs_permission: _hands_over_any_role,
+    shims.workflows_call_under_their_role: _calls_under_no_role,
+    shims.publishing_is_authorized_by_source: _leaves_out_the_source,
     shims.schedules_are_listed_in_pages: _drops_the_second_page,
     shims.a_new_instant_fires_again: _remembers_that_it_fired,
     shims.signatures_may_be_from_another_time: _refuses_an_old_signature,
