@@ -92,6 +92,7 @@ def test_a_schedule_75_days_out_fires_when_time_gets_there_and_not_before(travel
     session = travelling.session()
     queue = _queue(travelling, name="wakeups")
     instant = (travelling.clock.now() + timedelta(days=75)).replace(second=0, microsecond=0)
+    role = _role(travelling, "scheduler", allowed="sqs:SendMessage")
     scheduler = session.client("scheduler")
     scheduler.create_schedule_group(Name="duebook")
     scheduler.create_schedule(
@@ -100,7 +101,7 @@ def test_a_schedule_75_days_out_fires_when_time_gets_there_and_not_before(travel
         ScheduleExpression=f"at({instant:%Y-%m-%dT%H:%M:%S})",
         FlexibleTimeWindow={"Mode": "OFF"},
         ActionAfterCompletion="DELETE",
-        Target={"Arn": queue["arn"], "RoleArn": _role(travelling, "scheduler"), "Input": '{"booking_id": "b1"}'},
+        Target={"Arn": queue["arn"], "RoleArn": role, "Input": '{"booking_id": "b1"}'},
     )
     assert travelling.next_instant() == instant
 
@@ -142,16 +143,14 @@ def test_a_silent_deadline_and_a_wait_pass_with_the_time(travelling: EmbeddedAws
 
 
 def test_a_callback_answered_under_the_functions_role_ends_the_task(aws: EmbeddedAws) -> None:
-    execution = _start(aws, handler="answer", seconds=3600, allowed=["states:SendTaskSuccess"])
+    execution = _start(aws, handler="answer", seconds=3600, allowed="states:SendTaskSuccess")
     aws.settle()
     assert _outcome(aws, execution) == ("SUCCEEDED", "answered")
 
 
 def test_an_error_is_retried_and_caught_by_its_class(aws: EmbeddedAws) -> None:
     execution = _start(aws, handler="refuse", seconds=3600)
-    aws.settle()
-    time.sleep(1.5)  # the retry's interval, at the clock's pace
-    aws.settle()
+    aws.travel_by(timedelta(seconds=5))  # past the retry's interval
     assert _outcome(aws, execution) == ("SUCCEEDED", "refused")
 
 
@@ -254,20 +253,19 @@ def _messages(aws: EmbeddedAws, queue: dict[str, str]) -> list[str]:
     return [message["Body"] for message in found.get("Messages", [])]
 
 
-def _role(aws: EmbeddedAws, service: str, *, allowed: list[str] | None = None) -> str:
+def _role(aws: EmbeddedAws, service: str, *, allowed: str | None = None, on: str = "*") -> str:
     iam = aws.session().client("iam")
     name = f"{service}-{time.monotonic_ns()}"
     trust = ROLE_OF % f"{service}.amazonaws.com"
     role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]
     if allowed:
-        resource = "arn:aws:states:eu-west-1:000000000000:stateMachine:*"
-        statement = {"Effect": "Allow", "Action": allowed, "Resource": resource}
-        iam.put_role_policy(RoleName=name, PolicyName="own", PolicyDocument=json.dumps({"Statement": [statement]}))
+        policy = json.dumps({"Statement": [{"Effect": "Allow", "Action": allowed, "Resource": on}]})
+        iam.put_role_policy(RoleName=name, PolicyName="own", PolicyDocument=policy)
     arn: str = role["Arn"]
     return arn
 
 
-def _function(aws: EmbeddedAws, *, handler: str, allowed: list[str] | None = None) -> str:
+def _function(aws: EmbeddedAws, *, handler: str, allowed: str | None = None) -> str:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as code:
         code.writestr("m.py", CODE)
@@ -275,7 +273,7 @@ def _function(aws: EmbeddedAws, *, handler: str, allowed: list[str] | None = Non
     aws.session().client("lambda").create_function(
         FunctionName=name,
         Handler=f"m.{handler}",
-        Role=_role(aws, "lambda", allowed=allowed),
+        Role=_role(aws, "lambda", allowed=allowed, on=f"arn:aws:states:*:*:stateMachine:{handler}-*"),
         Runtime="python3.13",
         Timeout=30,
         Code={"ZipFile": archive.getvalue()},
@@ -283,10 +281,11 @@ def _function(aws: EmbeddedAws, *, handler: str, allowed: list[str] | None = Non
     return name
 
 
-def _start(aws: EmbeddedAws, *, handler: str, seconds: int, allowed: list[str] | None = None) -> str:
+def _start(aws: EmbeddedAws, *, handler: str, seconds: int, allowed: str | None = None) -> str:
     workflows = aws.session().client("stepfunctions")
+    role = _role(aws, "states", allowed="lambda:InvokeFunction")
     name = f"{handler}-{time.monotonic_ns()}"
-    machine = workflows.create_state_machine(name=name, definition=json.dumps(DISPUTE), roleArn=_role(aws, "states"))
+    machine = workflows.create_state_machine(name=name, definition=json.dumps(DISPUTE), roleArn=role)
     given = {"seconds": seconds, "function": _function(aws, handler=handler, allowed=allowed)}
     started = workflows.start_execution(stateMachineArn=machine["stateMachineArn"], name=name, input=json.dumps(given))
     return started["executionArn"]
