@@ -1,14 +1,40 @@
 """Unit tests reach no network, and hypothesis is bounded so that the whole suite stays within seconds."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
+from pytest_socket import disable_socket, enable_socket
+
+from tests.unit.world import World
 
 settings.register_profile(
-    "unit", max_examples=40, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "unit",
+    max_examples=40,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("unit")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """As handlers/support.py does, whose own filter pytest takes away."""
+    config.addinivalue_line("filterwarnings", "ignore:No application metrics to publish")
+
+
 @pytest.fixture(autouse=True)
-def _no_network(socket_disabled: None) -> None:
-    """Sockets are off in every unit test."""
+def _no_network(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sockets are off in every unit test but those marked `loopback`."""
+    if request.node.get_closest_marker("loopback"):
+        yield
+        return
+    disable_socket()
+    yield
+    enable_socket()
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    """All of Duebook on the in-memory twins, in August, paying through the ledger."""
+    return World(monkeypatch)
