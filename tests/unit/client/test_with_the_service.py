@@ -1,0 +1,185 @@
+"""Client and service speak the same contract: every call here ends in the real API handler."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from duebook_client import Actor, Booking, Conflict, Duebook, Event, Invalid, Local, NoAnswer, NotFound, NotManaged
+from tests.unit.client.fakes import REGION, URL, FixedSession
+from tests.unit.client.in_process import InProcessService, in_process_service
+
+AT = datetime(2026, 11, 12, 9, tzinfo=UTC)
+WEDDING = Local("2026-11-14T18:00:00", "Europe/Berlin")
+DAY = timedelta(days=1)
+CHEF = Actor("chef", "ch-1")
+CUSTOMER = Actor("customer", "c-1")
+
+
+@pytest.fixture
+def service() -> Iterator[InProcessService]:
+    with in_process_service() as service:
+        yield service
+
+
+@pytest.fixture
+def due(service: InProcessService) -> Duebook:
+    return Duebook(URL, region=REGION, session=FixedSession(), transport=service, sleep=lambda _: None)
+
+
+def _book(due: Duebook, booking_id: str = "b1", **changes: Any) -> Booking:
+    given: dict[str, Any] = {
+        "customer_id": "c-1",
+        "chef_id": "ch-1",
+        "event_start": WEDDING,
+        "price_minor": 50_000,
+        "currency": "EUR",
+    }
+    return due.put_booking(booking_id, **{**given, **changes})
+
+
+def _paid(due: Duebook) -> Booking:
+    _book(due)
+    due.accept("b1", actor=CHEF)
+    return due.pay("b1", captured_minor=50_000, charge_ref="ch_1")
+
+
+def test_an_own_job_is_put_moved_listed_and_removed(due: Duebook) -> None:
+    made = due.put_job("order-1", "remind_guest", AT, payload={"mail": 4}, revision=1)
+    assert made.applied
+    assert made.current is not None
+    assert made.current.run_at == AT
+    assert due.put_job("order-1", "remind_guest", AT + DAY, payload={"mail": 4}, revision=2).applied
+    assert [job.run_at for job in due.jobs("order-1")] == [AT + DAY]
+    assert [job.booking_id for job in due.due(AT, AT + 2 * DAY)] == ["order-1"]
+    assert due.delete_job("order-1", "remind_guest", revision=3).applied
+    assert due.jobs("order-1") == []
+
+
+def test_a_late_revision_changes_nothing_and_the_same_one_with_another_body_is_refused(due: Duebook) -> None:
+    due.put_job("order-1", "remind_guest", AT, revision=2)
+    late = due.put_job("order-1", "remind_guest", AT + DAY, revision=1)
+    assert not late.applied
+    assert late.current is not None
+    assert late.current.run_at == AT
+    with pytest.raises(Conflict) as raised:
+        due.put_job("order-1", "remind_guest", AT + DAY, revision=2)
+    assert raised.value.code == "revision_conflict"
+    due.delete_job("order-1", "remind_guest", revision=3)
+    gone = due.put_job("order-1", "remind_guest", AT, revision=2)
+    assert (gone.applied, gone.current) == (False, None)
+
+
+def test_a_job_comes_back_as_an_event_with_its_payload(service: InProcessService, due: Duebook) -> None:
+    due.put_job("order-1", "remind_guest", AT, payload={"mail": [4, None]})
+    service.move_to(AT + DAY)
+    put, fired = (Event.from_eventbridge(event) for event in service.events())
+    assert (put.type, fired.type) == ("job.set", "job.due")
+    assert (fired.booking_id, fired.job, fired.due, fired.payload) == (
+        "order-1",
+        "remind_guest",
+        AT,
+        {"mail": [4, None]},
+    )
+    assert fired.version > put.version
+
+
+def test_an_id_with_own_jobs_only_is_not_managed_but_has_a_history(due: Duebook) -> None:
+    due.put_job("order-1", "remind_guest", AT)
+    with pytest.raises(NotManaged):
+        due.booking("order-1")
+    assert [entry.type for entry in due.history("order-1")] == ["job.set"]
+
+
+def test_a_booking_goes_from_request_to_payout(service: InProcessService, due: Duebook) -> None:
+    booking = _book(due)
+    assert (booking.state, booking.event_start.zone) == ("requested", "Europe/Berlin")
+    assert due.accept("b1", actor=CHEF).state == "accepted"
+    assert due.pay("b1", captured_minor=50_000, charge_ref="ch_1").state == "paid"
+    assert {job.job for job in due.jobs("b1")} == {"close_event", "complete_order", "release_payment"}
+    moved = due.move("b1", event_start=Local("2026-12-12T18:00:00", "Europe/Berlin"), actor=CHEF, reason="snow")
+    assert moved.event_start.instant == datetime(2026, 12, 12, 17, tzinfo=UTC)
+    service.move_to(datetime(2026, 12, 14, 1, tzinfo=UTC))
+    assert due.booking("b1").state == "paying"
+    (payout,) = due.payments("b1")
+    assert (payout.kind, payout.amount_minor, payout.status) == ("payout", 45_000, "unknown")
+    asked = [Event.from_eventbridge(event) for event in service.events()][-1]
+    assert (asked.type, asked.data["payment_id"]) == ("payment.requested", payout.payment_id)
+    done = due.payment_result(payout.payment_id, status="done", provider_ref="tr_1")
+    assert (done.status, done.provider_ref, done.applied) == ("done", "tr_1", True)
+    assert due.payment_result(payout.payment_id, status="done", provider_ref="tr_1").applied is False
+    assert due.payment(payout.payment_id).status == "done"
+    assert due.booking("b1").state == "paid_out"
+    types = [entry.type for entry in due.history("b1", page_size=2)]
+    assert types[0] == "booking.requested"
+    assert "booking.paid_out" in types
+
+
+def test_a_customer_who_cancels_gets_the_tiers_refund(due: Duebook) -> None:
+    _paid(due)
+    cancelled = due.cancel("b1", actor=CUSTOMER, reason="ill")
+    assert (cancelled.state, cancelled.refunded_minor) == ("cancelled", 50_000)
+    assert [payment.kind for payment in cancelled.payments] == ["refund"]
+
+
+def test_a_command_whose_answer_got_lost_takes_effect_once(service: InProcessService, due: Duebook) -> None:
+    _book(due)
+    service.lost = [NoAnswer("reset"), NoAnswer("reset")]
+    assert due.accept("b1", actor=CHEF).state == "accepted"
+    assert [entry.type for entry in due.history("b1")] == ["booking.requested", "booking.accepted"]
+    service.lost = [NoAnswer("reset")]
+    due.put_job("b1", "remind_guest", AT, payload=1, revision=1)
+    service.lost = [NoAnswer("reset")]
+    due.delete_job("b1", "remind_guest", revision=2)
+    assert [entry.type for entry in due.history("b1")][2:] == ["job.set", "job.removed"]
+
+
+def test_the_idempotency_key_is_kept_on_the_history(due: Duebook) -> None:
+    _book(due)
+    due.accept("b1", actor=CHEF, idempotency_key="order-17:accept")
+    assert [entry.idempotency_key for entry in due.history("b1")][-1] == "order-17:accept"
+
+
+def test_refusals_tell_code_field_and_state(due: Duebook) -> None:
+    _book(due)
+    with pytest.raises(Conflict) as illegal:
+        due.pay("b1", captured_minor=50_000, charge_ref="ch_1")
+    assert illegal.value.state == "requested"
+    with pytest.raises(NotFound):
+        due.accept("b2")
+    with pytest.raises(Invalid) as gap:
+        _book(due, "b2", event_start=Local("2027-03-28T02:30:00", "Europe/Berlin"))
+    assert (gap.value.code, gap.value.field, gap.value.status) == ("inside_dst_gap", "event_start", 422)
+    with pytest.raises(Conflict) as built_in:
+        due.put_job("b1", "close_event", AT)
+    assert built_in.value.code == "built_in_job"
+
+
+def test_the_service_refuses_what_the_client_would_never_send(due: Duebook) -> None:
+    with pytest.raises(Invalid) as naive:
+        due.call("PUT", "/bookings/b1/jobs/remind_guest", body={"run_at": "2026-11-12T09:00:00"})
+    assert (naive.value.code, naive.value.field) == ("naive_time", "run_at")
+    with pytest.raises(Invalid) as unknown:
+        due.call("PUT", "/bookings/b1/jobs/remind_guest", body={"run_at": "2026-11-12T09:00:00Z", "mood": 1})
+    assert unknown.value.field == "mood"
+
+
+def test_pending_work_is_paged_in_order(due: Duebook) -> None:
+    for number in range(7):
+        due.put_job(f"order-{number}", "remind_guest", AT + number * timedelta(hours=9))
+    found = [job.booking_id for job in due.due(AT, AT + 7 * DAY, job="remind_guest", page_size=2)]
+    assert found == [f"order-{number}" for number in range(7)]
+    assert [job.booking_id for job in due.due(AT, AT + 7 * DAY, job="own", page_size=3)] == found
+
+
+def test_a_job_is_woken_by_hand(due: Duebook) -> None:
+    due.put_job("order-1", "remind_guest", AT)
+    before = due.jobs("order-1")[0].generation
+    assert due.redrive("order-1", "remind_guest", actor=Actor("operator", "op-1"), reason="look").generation > before
+    assert list(due.dead_letters()) == []
+
+
+def test_without_a_reconcile_run_there_is_no_report(due: Duebook) -> None:
+    with pytest.raises(NotFound):
+        due.reconcile_report()
