@@ -9,6 +9,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +35,30 @@ class BundlingError(RuntimeError):
 
 def service_code(scope: Construct, *, environment: Environment) -> lambda_.Code:
     """The one asset that all functions share. Raises BundlingError."""
-    exclude = [f"**/{name}" for name in _LEFT_OUT]
-    if environment.embedded:
-        return lambda_.Code.from_asset(str(SOURCE), exclude=exclude, ignore_mode=IgnoreMode.GLOB)
-    if Stack.of(scope).bundling_required:
-        dependencies()
-    bundling = BundlingOptions(
-        image=DockerImage.from_registry("scratch"),
-        command=[PYTHON, PLATFORM],
-        local=_LocalBundling(),
+    bundling = None
+    if not environment.embedded:
+        if Stack.of(scope).bundling_required:
+            dependencies()
+        bundling = BundlingOptions(image=DockerImage.from_registry("scratch"), local=_LocalBundling())
+    return lambda_.Code.from_asset(
+        str(SOURCE),
+        asset_hash=_content_hash(PYTHON, PLATFORM) if bundling else _content_hash(),
+        exclude=[f"**/{name}" for name in _LEFT_OUT],
+        ignore_mode=IgnoreMode.GLOB,
+        bundling=bundling,
     )
-    return lambda_.Code.from_asset(str(SOURCE), exclude=exclude, ignore_mode=IgnoreMode.GLOB, bundling=bundling)
+
+
+def _content_hash(*context: str) -> str:
+    """Of what is uploaded: names and contents in order, nothing of the machine. Computed here because CDK's own way
+    keeps a cache in the home directory."""
+    digest = hashlib.sha256("\n".join(context).encode())
+    for path in sorted(SOURCE.rglob("*")):
+        parts = path.relative_to(SOURCE).parts
+        if path.is_file() and not any(fnmatch(part, name) for part in parts for name in _LEFT_OUT):
+            digest.update(f"\n{'/'.join(parts)}\n".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @jsii.implements(ILocalBundling)

@@ -67,6 +67,7 @@ def test_synthesis_for_an_account_needs_no_network_credentials_git_docker_or_ins
     assert {"duebook", "aws_lambda_powertools", "pydantic", "tzdata"} <= uploaded
     assert not {"boto3", "botocore", "bin", "__pycache__"} & uploaded
     assert not list(asset.rglob("__pycache__"))
+    assert not (tmp_path / "home").exists()
     assert [path.name for path in asset.rglob("_pydantic_core*.so")] == [
         "_pydantic_core.cpython-313-aarch64-linux-gnu.so"
     ]
@@ -79,6 +80,20 @@ def test_the_embedded_aws_gets_the_code_alone(tmp_path: Path) -> None:
     [asset] = assets(tmp_path / "out")
     assert {path.name for path in asset.iterdir()} <= {"duebook", "requirements.txt"}
     assert not list(asset.rglob("__pycache__"))
+
+
+def test_another_line_of_code_is_another_asset_and_bytecode_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundling, "SOURCE", tmp_path)
+    (tmp_path / "code.py").write_text("1\n", encoding="utf-8")
+    before = bundling._content_hash()
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "code.pyc").write_bytes(b"1")
+    assert bundling._content_hash() == before
+    assert bundling._content_hash("3.13") != before
+    (tmp_path / "code.py").write_text("2\n", encoding="utf-8")
+    assert bundling._content_hash() != before
 
 
 def test_dependencies_that_cannot_be_fetched_are_a_clear_error_and_leave_nothing_half_made(
