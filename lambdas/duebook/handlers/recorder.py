@@ -26,7 +26,7 @@ def _record(record: Mapping[str, Any]) -> None:
 def _tell(recorded: Recorded, message: str) -> None:
     names = {"dead": "JobsDead", "poison": "PoisonMessages", "retried": "JobsRetried", "ignored": "DeadLettersIgnored"}
     count(names[recorded.verdict])
-    logger.warning("dead letter", extra={"message": message, "verdict": recorded.verdict, "reason": recorded.reason})
+    logger.warning("dead letter", extra={"message_id": message, "verdict": recorded.verdict, "reason": recorded.reason})
 
 
 def _queue(record: Mapping[str, Any]) -> str:
