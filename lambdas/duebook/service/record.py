@@ -1,10 +1,12 @@
 """The recorder: what came of a wake-up that a worker could not do. The row is the verdict, never the queue."""
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 
 from duebook.domain.errors import ConditionFailed
+from duebook.domain.names import BOOKING_ID, JOB_NAME
 from duebook.domain.times import iso, parse
 from duebook.service import rows
 from duebook.service.bookings import Bookings
@@ -17,6 +19,8 @@ LONGEST_BACKOFF = timedelta(hours=2)
 POISON_IS_KEPT = timedelta(days=90)
 POISON_SHOWN = 4_096
 """Characters of an unreadable message that are kept."""
+NO_VERSION = 10**10
+"""A booking never has this many versions: history sorts them by ten digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +71,15 @@ def record_poison(bookings: Bookings, queue: str, message_id: str, body: str) ->
 
 
 def read_wake_up(body: str) -> WakeUp | None:
-    """The wake-up in a message's body; None when it is not one."""
+    """The wake-up in a message's body; None when it is not one, or names what no booking, job or version can be."""
     try:
         value = json.loads(body)
         booking_id, job, generation = value["booking_id"], value["job"], value["generation"]
-    except (ValueError, KeyError, TypeError):
+        if not (re.fullmatch(BOOKING_ID, booking_id) and re.fullmatch(JOB_NAME, job)):
+            return None
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    if not (isinstance(booking_id, str) and isinstance(job, str) and type(generation) is int):
+    if type(generation) is not int or not 0 <= generation < NO_VERSION:
         return None
     return WakeUp(booking_id=booking_id, job=job, generation=generation)
 
