@@ -120,7 +120,11 @@ class Commands:
         )
 
     def redrive(self, booking_id: str, job: str, body: Body, key: Key | None) -> Item:
-        """Wake a pending or dead job now, under a new generation; a failed payment gets a new epoch."""
+        """Wake a pending or dead job now, under a new generation; a failed payment gets a new epoch.
+
+        A job that is due is done by the command itself, which applies what is due first; its row is then gone.
+        """
+        known = self.bookings.job_row(booking_id, job)
 
         def decide(booking: Booking, now: datetime) -> Step | None:
             number = payment_number(job)
@@ -136,14 +140,13 @@ class Commands:
             if job == WATCH_DISPUTE and booking.engagement and booking.engagement.dispute:
                 return dispute_steps.resume(booking, _actor(body), body.get("reason"), now)
             if job not in booking.planned:
+                if known:
+                    return None
                 raise NotFound(f"{booking_id} has no pending or dead job {job}")
             return transitions.redrive(booking, job, _actor(body), body.get("reason"), now)
 
         self._command(booking_id, key, decide)
-        row = self.bookings.job_row(booking_id, job)
-        if row is None:
-            raise NotFound(f"{booking_id} has no pending or dead job {job}")
-        return row
+        return self.bookings.job_row(booking_id, job) or {"booking_id": booking_id, "job": job}
 
     def _command(
         self, booking_id: str, key: Key | None, decide: Callable[[Booking, datetime], Step | None]

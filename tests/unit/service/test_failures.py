@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duebook.adapters.memory import conflict
-from duebook.domain.errors import AwsFailure, Throttled
+from duebook.domain.errors import AwsFailure, NotFound, Throttled
 from duebook.handlers import lifecycle_worker, payments_worker, projector, publisher, recorder
 from duebook.service import rows
 from duebook.service.ports import Delete, Update
@@ -135,12 +135,27 @@ def test_a_job_dies_only_after_rounds_that_span_more_than_a_day_and_a_person_bri
     assert (dead["booking_id"], dead["job"], dead["status"]) == ("b1", "menu", "dead")
     assert "due_pk" not in world.jobs()["menu"]
     assert world.sweep()["woken"] == 0
-    again = world.commands.redrive("b1", "menu", {"reason": "fixed"}, None)
-    assert (again["status"], again["attempts"]) == ("pending", 0)
-    assert again["generation"] > dead["generation"]
+    assert world.commands.redrive("b1", "menu", {"reason": "fixed"}, None) == {"booking_id": "b1", "job": "menu"}
     world.deliver()
     assert world.attention() == []
     assert world.events()[-1]["data"]["payload"] == {"n": 2}
+
+
+def test_a_dead_job_that_is_not_due_again_is_redriven_under_a_new_generation(world: World) -> None:
+    world.put_job("menu", run_at=END)
+    world.table.write(rows.job_dead(world.jobs()["menu"], AUGUST, "gave up", attempts=9))
+    again = world.commands.redrive("b1", "menu", {}, None)
+    assert (again["status"], again["attempts"], again["generation"]) == ("pending", 0, 2)
+    assert world.attention() == []
+    world.travel_to(END)
+    assert world.types()[-2:] == ["job.redriven", "job.due"]
+
+
+@pytest.mark.parametrize("job", ["menu", "close_event", "pay_1", "pay_99"])
+def test_a_job_that_does_not_exist_cannot_be_redriven(world: World, job: str) -> None:
+    world.book()
+    with pytest.raises(NotFound, match="no pending or dead job"):
+        world.commands.redrive("b1", job, {}, None)
 
 
 def test_a_job_whose_turn_came_otherwise_is_no_longer_dead(world: World) -> None:
