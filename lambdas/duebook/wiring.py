@@ -88,6 +88,14 @@ def disputes() -> Disputes:
 
 
 @cache
+def dispute_steps() -> Disputes:
+    """For the function that the state machine itself calls: it is told no machine, for it starts and asks none."""
+    from duebook.adapters.workflow import StepFunctionsWorkflow
+
+    return Disputes(bookings(), StepFunctionsWorkflow(client("stepfunctions"), ""))
+
+
+@cache
 def default_policy() -> Policy:
     """The policy that a new booking snapshots: the built-in one with the deployment's overrides."""
     return Policy().overridden(json.loads(os.environ.get("POLICY") or "{}"))

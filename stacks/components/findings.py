@@ -24,5 +24,7 @@ def _plain(value: Any) -> str:
         return value
     if "Ref" in value:
         return f"<{value['Ref']}>"
+    if "Fn::GetAtt" in value:
+        return f"<{'.'.join(value['Fn::GetAtt'])}>"
     separator, parts = value["Fn::Join"]
     return str(separator).join(_plain(part) for part in parts)

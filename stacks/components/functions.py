@@ -7,6 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from stacks.components.dispute import DisputeMachine
 from stacks.components.function import ServiceFunction
 from stacks.components.lanes import LIFECYCLE, PAYMENTS, PROJECTION, RECORDING, may_send
 from stacks.components.scheduling import Scheduling
@@ -48,6 +49,9 @@ class Functions(Construct):
             "SCHEDULE_GROUP": scheduling.group.schedule_group_name,
             "SCHEDULE_ROLE_ARN": scheduling.role.role_arn,
         }
+        self.dispute = self._dispute()
+        self.machine = DisputeMachine(self, "Dispute", function=self.dispute, environment=environment)
+        self._workflow = {"DISPUTE_MACHINE_ARN": self.machine.machine.state_machine_arn}
         self.reconciler = self._reconciler()
         self.api = self._api(self.reconciler)
         self.lifecycle_worker = self._lifecycle_worker()
@@ -66,23 +70,30 @@ class Functions(Construct):
                 "PAYMENTS": self._environment.payments,
                 "POLICY": self._environment.policy,
                 "RECONCILER_FUNCTION": reconciler.alias.function_arn,
+                **self._workflow,
             },
         )
         function.allow(
+            self.machine.may_answer(),
             self._data.storage.may(*_COMMIT, "Query"),
             self._data.storage.may_on_index("Query"),
             _may_invoke(reconciler.alias),
         )
+        self.machine.let_look(function, "GetExecutionHistory")
         return function
 
     def _lifecycle_worker(self) -> ServiceFunction:
         function = self._function(
-            "LifecycleWorker", handler="lifecycle_worker", timeout=LIFECYCLE.timeout, settings=self._queues
+            "LifecycleWorker",
+            handler="lifecycle_worker",
+            timeout=LIFECYCLE.timeout,
+            settings={**self._queues, **self._workflow},
         )
         function.allow(
             self._data.storage.may(*_COMMIT),
             may_send(self._data.lifecycle.queue, self._data.projection.queue),
         )
+        self.machine.let_look(function, "DescribeExecution")
         consume_queue(
             self,
             "LifecycleWakeUps",
@@ -121,9 +132,10 @@ class Functions(Construct):
             "Projector",
             handler="projector",
             timeout=PROJECTION.timeout,
-            settings={**self._queues, **self._schedules},
+            settings={**self._queues, **self._schedules, **self._workflow},
         )
         function.allow(
+            self.machine.may_start(),
             self._data.storage.may("GetItem"),
             may_send(self._data.lifecycle.queue, self._data.payments.queue, self._data.projection.queue),
         )
@@ -143,6 +155,12 @@ class Functions(Construct):
             queue=self._data.projection.queue,
             batch=PROJECTION.batch,
         )
+        return function
+
+    def _dispute(self) -> ServiceFunction:
+        """Called by the state machine alone; the machine's construct lets it complete waiting states."""
+        function = self._function("DisputeSteps", handler="dispute", timeout=30, settings={})
+        function.allow(self._data.storage.may(*_COMMIT, "ConditionCheckItem"))
         return function
 
     def _publisher(self) -> ServiceFunction:

@@ -23,6 +23,17 @@ ROUTES: Mapping[str, Sequence[Route]] = {
         ("GET", "/bookings/{booking_id}/history"),
         ("GET", "/bookings/{booking_id}/payments"),
     ),
+    "disputes": (
+        ("POST", "/bookings/{booking_id}/disputes"),
+        ("GET", "/disputes"),
+        ("GET", "/disputes/{dispute_id}"),
+        ("GET", "/disputes/{dispute_id}/history"),
+        ("POST", "/disputes/{dispute_id}/reply"),
+        ("POST", "/disputes/{dispute_id}/offer-answer"),
+        ("POST", "/disputes/{dispute_id}/decision"),
+        ("POST", "/disputes/{dispute_id}/appeal"),
+        ("POST", "/disputes/{dispute_id}/withdraw"),
+    ),
     "payments": (
         ("GET", "/payments/{payment_id}"),
         ("POST", "/payments/{payment_id}/result"),

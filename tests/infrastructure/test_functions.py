@@ -9,11 +9,13 @@ SCHEDULES = {
     "SCHEDULE_GROUP",
     "SCHEDULE_ROLE_ARN",
 }
+MACHINE = {"DISPUTE_MACHINE_ARN"}
 TOLD = {
-    "api": {"POLICY", "PAYMENTS", "RECONCILER_FUNCTION"},
-    "lifecycle_worker": QUEUES,
+    "api": {"POLICY", "PAYMENTS", "RECONCILER_FUNCTION"} | MACHINE,
+    "dispute": set(),
+    "lifecycle_worker": QUEUES | MACHINE,
     "payments_worker": QUEUES | {"PAYMENTS"},
-    "projector": QUEUES | SCHEDULES,
+    "projector": QUEUES | SCHEDULES | MACHINE,
     "publisher": {"BUS_NAME"},
     "recorder": set(),
     "sweeper": QUEUES | {"BUS_NAME"},

@@ -29,13 +29,15 @@ STREAM_SOURCE = {
 WRITE_SCHEDULES = {f"scheduler:{verb}Schedule" for verb in ("Create", "Update", "Delete", "Get")}
 
 ALLOWED = {
-    "api": COMMIT | {"dynamodb:Query", "lambda:InvokeFunction"},
-    "lifecycle_worker": COMMIT | QUEUE_SOURCE | {"sqs:SendMessage"},
+    "api": COMMIT
+    | {"dynamodb:Query", "lambda:InvokeFunction", "states:GetExecutionHistory", "states:SendTaskSuccess"},
+    "dispute": COMMIT | {"dynamodb:ConditionCheckItem", "states:SendTaskSuccess"},
+    "lifecycle_worker": COMMIT | QUEUE_SOURCE | {"sqs:SendMessage", "states:DescribeExecution"},
     "payments_worker": COMMIT | QUEUE_SOURCE | {"sqs:SendMessage"},
     "projector": STREAM_SOURCE
     | QUEUE_SOURCE
     | WRITE_SCHEDULES
-    | {"dynamodb:GetItem", "iam:PassRole", "sqs:SendMessage"},
+    | {"dynamodb:GetItem", "iam:PassRole", "sqs:SendMessage", "states:StartExecution"},
     "publisher": STREAM_SOURCE | {"dynamodb:UpdateItem", "events:PutEvents", "sqs:SendMessage"},
     "recorder": QUEUE_SOURCE | {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
     "sweeper": {
@@ -261,6 +263,7 @@ TAKEN_IN = {
         "PUT /bookings/{booking_id}/jobs/{job}",
         "GET /bookings/{booking_id}/jobs",
     },
+    "disputes": set(),
     "payments": set(),
     "operations": set(),
 }

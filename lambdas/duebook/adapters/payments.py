@@ -1,5 +1,6 @@
 """Who moves money: `external` (the marketplace itself, asked by event) and `ledger` (a table that only says so)."""
 
+import contextlib
 import hashlib
 from datetime import datetime
 
@@ -43,10 +44,8 @@ class LedgerPayments:
             "currency": payment.currency,
             "at": iso(now),
         }
-        try:
+        with contextlib.suppress(ConditionFailed):
             self._table.write(Put(item=row, condition=If(absent=True)))
-        except ConditionFailed:
-            pass
         return Done(ref)
 
     def find(self, payment: Payment, now: datetime) -> Outcome | None:

@@ -1,46 +1,124 @@
 """The one DynamoDB table behind the `Table` port.
 
-Sources: the DynamoDB API reference (TransactWriteItems: at most 100 actions, 4 MB, no item twice; its cancellation
-reasons come in item order, `None` is a string; it is not retried by SDKs when it is cancelled).
+Sources: the DynamoDB API reference and developer guide. TransactWriteItems takes at most 100 actions and 4 MB and no
+item twice; it is not repeated by SDKs when it is cancelled; its cancellation reasons come in item order, and `None` is
+a string. An item has at most 400 KB.
 """
 
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, assert_never
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
-from duebook.domain.errors import AwsFailure, ConditionFailed, Contention, Permanent, Throttled
-from duebook.service.ports import Check, Delete, If, Item, Page, Put, Update, Write
+from duebook.adapters import aws
+from duebook.domain.errors import AwsFailure, ConditionFailed, Contention, DuebookError, Permanent, Throttled
+from duebook.service.ports import ALWAYS, Check, Delete, If, Item, Page, Put, Update, Write
 
 T = TypeVar("T")
+Key = tuple[str, str]
 
 MOST_WRITES = 100
+LARGEST_ITEM = 400 * 1024
+LARGEST_TRANSACTION = 4 * 1024 * 1024
 MOST_TRIES = 4
-_THROTTLES = frozenset(
-    {"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "ThrottlingError"}
-)
-_BUSY = frozenset({"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"})
-_INDEX_KEYS = {"due": ("due_pk", "due_sk"), "attention": ("attention_pk", "attention_sk")}
+FIRST_PAUSE = 0.05
+"""Seconds; doubled with each try, and a random part of it is waited."""
+INDEXES = {"due": ("due_pk", "due_sk"), "attention": ("attention_pk", "attention_sk")}
+"""Index → its partition and sort key."""
+
+CANCELLED = "TransactionCanceledException"
+_LONGEST_KEYS = {"pk": 2048, **{key: 2048 for key, _ in INDEXES.values()}}
+_KEYS = ("pk", "sk", *(name for keys in INDEXES.values() for name in keys))
+_KINDS: Mapping[str, type[AwsFailure]] = {
+    "ProvisionedThroughputExceededException": Throttled,
+    "RequestLimitExceeded": Throttled,
+    "ThrottlingException": Throttled,
+    "ProvisionedThroughputExceeded": Throttled,
+    "ThrottlingError": Throttled,
+    "TransactionConflict": Contention,
+    "TransactionConflictException": Contention,
+    "TransactionInProgressException": Contention,
+}
+"""Codes of answers, and of a cancelled transaction's reasons."""
 
 
 def to_image(item: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as DynamoDB's typed values; None is left out, so that a missing attribute and None are one."""
-    serialize = _serializer().serialize
-    return {name: serialize(_checked(value)) for name, value in item.items() if value is not None}
+    """A row as DynamoDB's typed values. Attributes that are None are left out, in maps too.
+
+    Raises TypeError for what a row cannot hold: a float, bytes, a set, a key that is no text.
+    """
+    return {_text(name): _typed(value) for name, value in item.items() if value is not None}
 
 
 def from_image(image: Mapping[str, Any]) -> Item:
-    """The inverse of `to_image`: numbers are whole."""
-    return {name: _read(value) for name, value in image.items()}
+    """The inverse of `to_image`. Raises ValueError for a number that is not whole."""
+    return {name: _plain(value) for name, value in image.items()}
+
+
+def checked(writes: Sequence[Write]) -> list[Key]:
+    """The rows that are written, in order.
+
+    Raises ValueError or TypeError for what DynamoDB refuses whatever is stored (the code is wrong, and a later version
+    of it may do better), and `Permanent` for more than it can take (trying again cannot help).
+    """
+    keys = []
+    for write in writes:
+        match write:
+            case Put():
+                keys.append(_key(write.item.get("pk"), write.item.get("sk")))
+                _check_index_keys(write.item)
+            case Update():
+                keys.append(_key(write.pk, write.sk))
+                _check_update(write)
+            case Check() if write.condition == ALWAYS:
+                raise ValueError("a check needs a condition")
+            case Delete() | Check():
+                keys.append(_key(write.pk, write.sk))
+            case _:
+                assert_never(write)
+    if len(writes) > MOST_WRITES:
+        raise Permanent(f"{len(writes)} writes in one transaction; DynamoDB takes {MOST_WRITES}")
+    if len(set(keys)) != len(keys):
+        raise ValueError("a transaction cannot write one row twice")
+    return keys
+
+
+def is_plain(writes: Sequence[Write]) -> bool:
+    """Whether these writes go as one plain request: a single one that has no condition."""
+    return len(writes) == 1 and not isinstance(writes[0], Check) and writes[0].condition == ALWAYS
+
+
+def check_sizes(items: Sequence[Mapping[str, Any]]) -> None:
+    """Raises `Permanent` for a row above 400 KB or a transaction above 4 MB."""
+    most = [size_at_most(item) for item in items]
+    if max(most, default=0) <= LARGEST_ITEM and sum(most) <= LARGEST_TRANSACTION:
+        return
+    sizes = [size(item) for item in items]
+    if max(sizes) > LARGEST_ITEM:
+        raise Permanent(f"a row of {max(sizes)} bytes; DynamoDB takes {LARGEST_ITEM}")
+    if sum(sizes) > LARGEST_TRANSACTION:
+        raise Permanent(f"a transaction of {sum(sizes)} bytes; DynamoDB takes {LARGEST_TRANSACTION}")
+
+
+def size(item: Mapping[str, Any]) -> int:
+    """Bytes as DynamoDB counts them (developer guide, "Item sizes and formats"): names and values."""
+    return sum(len(name.encode()) + _size(value) for name, value in item.items() if value is not None)
+
+
+def size_at_most(item: Mapping[str, Any]) -> int:
+    """A quick upper bound of `size`: no character has more than 4 bytes."""
+    return 4 * len(repr(item))
 
 
 class DynamoTable:
-    """`sleep` waits between tries of a transaction that another one held up."""
+    """`client` is a low-level one; `sleep` (seconds) waits between tries of a write that another one held up.
+
+    Beside the port's errors: `Throttled` (after the SDK's own repeats), `AwsFailure` for any other answer, which may
+    pass (a refused request included: it can be one of code that is about to be rolled back).
+    """
 
     def __init__(self, client: Any, name: str, sleep: Callable[[float], None] = time.sleep) -> None:
         self._client = client
@@ -48,23 +126,29 @@ class DynamoTable:
         self._sleep = sleep
 
     def get(self, pk: str, sk: str) -> Item | None:
-        answer = self._call(
-            lambda: self._client.get_item(TableName=self._name, Key=to_image({"pk": pk, "sk": sk}), ConsistentRead=True)
-        )
+        key = dict(zip(("pk", "sk"), _key(pk, sk), strict=True))
+        answer = _call(lambda: self._client.get_item(TableName=self._name, Key=to_image(key), ConsistentRead=True))
         return from_image(answer["Item"]) if "Item" in answer else None
 
     def write(self, *writes: Write) -> None:
-        """A single unconditional write is a plain request; all else a transaction, whose token makes the SDK's own
-        repeat after a time-out idempotent (ClientRequestToken holds for 10 minutes): a conditional write that took
-        effect is never mistaken for one that failed."""
-        if len(writes) > MOST_WRITES:
-            raise Permanent(f"{len(writes)} writes in one transaction; DynamoDB takes {MOST_WRITES}")
-        if len(writes) == 1 and _is_plain(writes[0]):
-            name, parameters = _action(writes[0], self._name)
+        """A single unconditional write is a plain request: setting the same values again changes nothing.
+
+        All else is a transaction, a single conditional write too: were it a plain request, the SDK's repeat after a
+        time-out would meet its own effect and report a failed condition. A transaction's ClientRequestToken (good for
+        10 minutes) makes every repeat, the SDK's and ours, succeed without a second effect. It costs twice the write
+        units of the one row, on writes that are rare.
+        """
+        if not writes:
+            return
+        checked(writes)
+        check_sizes([written for write in writes if (written := _written(write)) is not None])
+        actions = [_action(write, self._name) for write in writes]
+        if is_plain(writes):
+            ((name, parameters),) = actions
             call = {"Put": "put_item", "Update": "update_item", "Delete": "delete_item"}[name]
             self._bounded(lambda: getattr(self._client, call)(**parameters))
             return
-        items = [{name: parameters} for name, parameters in (_action(write, self._name) for write in writes)]
+        items = [{name: parameters} for name, parameters in actions]
         token = str(uuid.uuid4())
         self._bounded(lambda: self._client.transact_write_items(TransactItems=items, ClientRequestToken=token))
 
@@ -85,12 +169,15 @@ class DynamoTable:
     def query_index(
         self, index: str, pk: str, *, low: str = "", high: str = "\uffff", after: Item | None = None, limit: int = 100
     ) -> Page:
-        partition, sort = _INDEX_KEYS[index]
+        if low > high:
+            return Page(items=[], after=None, scanned=0)
+        partition, sort = INDEXES[index]
+        values = {":pk": pk, ":low": low, ":high": high} if low else {":pk": pk, ":high": high}
         return self._page(
             self._client.query,
             IndexName=index,
-            KeyConditionExpression=f"{partition} = :pk AND {sort} BETWEEN :low AND :high",
-            ExpressionAttributeValues=to_image({":pk": pk, ":low": low or " ", ":high": high}),
+            KeyConditionExpression=f"{partition} = :pk AND {sort} {'BETWEEN :low AND' if low else '<='} :high",
+            ExpressionAttributeValues=to_image(values),
             Limit=limit,
             after=after,
         )
@@ -106,7 +193,7 @@ class DynamoTable:
     def _page(self, operation: Callable[..., Any], *, after: Item | None, **parameters: Any) -> Page:
         if after is not None:
             parameters["ExclusiveStartKey"] = to_image(after)
-        answer = self._call(lambda: operation(TableName=self._name, **parameters))
+        answer = _call(lambda: operation(TableName=self._name, **parameters))
         last = answer.get("LastEvaluatedKey")
         return Page(
             items=[from_image(image) for image in answer["Items"]],
@@ -114,132 +201,205 @@ class DynamoTable:
             scanned=answer["ScannedCount"],
         )
 
-    def _bounded(self, call: Callable[[], Any]) -> None:
+    def _bounded(self, request: Callable[[], Any]) -> None:
+        """What the SDK does not repeat: a cancelled transaction, whatever the reason, and a write that met another."""
         for attempt in range(MOST_TRIES):
             try:
-                self._call(call)
+                _call(request)
                 return
-            except Contention:
-                if attempt == MOST_TRIES - 1:
+            except (Contention, Throttled) as error:
+                repeated_by_sdk = isinstance(error, Throttled) and error.details["aws_code"] != CANCELLED
+                if repeated_by_sdk or attempt == MOST_TRIES - 1:
                     raise
-                self._sleep(random.uniform(0, 0.05 * 2**attempt))
+                self._sleep(random.uniform(0, FIRST_PAUSE * 2**attempt))
 
-    def _call(self, call: Callable[[], T]) -> T:
+
+def _call(request: Callable[[], T]) -> T:
+    def translating() -> T:
         try:
-            return call()
+            return request()
         except ClientError as error:
-            raise _translated(error) from error
+            code = aws.code_of(error)
+            if code == "ConditionalCheckFailedException":
+                raise ConditionFailed(failed=[0]) from error
+            if code == CANCELLED:
+                raise _cancelled(error.response.get("CancellationReasons", [])) from error
+            raise
+
+    return aws.call("DynamoDB", _KINDS, translating)
 
 
-def _translated(error: ClientError) -> Exception:
-    code = error.response["Error"]["Code"]
-    if code == "ConditionalCheckFailedException":
-        return ConditionFailed(failed=[0])
-    if code == "TransactionCanceledException":
-        reasons = [reason.get("Code", "None") for reason in error.response.get("CancellationReasons", [])]
-        failed = [position for position, reason in enumerate(reasons) if reason == "ConditionalCheckFailed"]
-        if failed:
-            return ConditionFailed(failed=failed)
-        if any(reason in _BUSY for reason in reasons):
-            return Contention(aws_code=code, reasons=reasons)
-        if any(reason in _THROTTLES or reason == "ProvisionedThroughputExceeded" for reason in reasons):
-            return Throttled(aws_code=code, reasons=reasons)
-        return Permanent(f"DynamoDB cannot take this transaction: {sorted(set(reasons))}", aws_code=code)
-    if code in _BUSY:
-        return Contention(aws_code=code)
-    if code in _THROTTLES:
-        return Throttled(aws_code=code)
-    if code == "ValidationException":
-        return Permanent(f"DynamoDB refuses the request: {error.response['Error']['Message']}", aws_code=code)
-    return AwsFailure(f"DynamoDB answered {code}", aws_code=code)
+def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> DuebookError:
+    """A condition that does not hold counts first: it tells the caller to look again, which serves a conflict too."""
+    codes = [str(reason.get("Code", "None")) for reason in reasons]
+    failed = [position for position, code in enumerate(codes) if code == "ConditionalCheckFailed"]
+    if failed:
+        return ConditionFailed(failed=failed)
+    kinds = [_KINDS.get(code, AwsFailure) for code in codes if code != "None"]
+    kind = next((kind for kind in (AwsFailure, Contention, Throttled) if kind in kinds), AwsFailure)
+    named = ", ".join(sorted(set(codes) - {"None"}))
+    return kind(f"DynamoDB cancelled the transaction: {named}", aws_code=CANCELLED, reasons=codes)
 
 
-def _is_plain(write: Write) -> bool:
-    return not isinstance(write, Check) and write.condition == If()
+def _written(write: Write) -> Mapping[str, Any] | None:
+    """What is surely stored by a write; an update leaves the rest of its row, whose size is not known here."""
+    match write:
+        case Put():
+            return write.item
+        case Update():
+            return write.set
+        case _:
+            return None
+
+
+class _Expression:
+    """Aliases for names and values, so that neither a reserved word nor a clash can spoil an expression."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.values: dict[str, Any] = {}
+
+    def name(self, attribute: str) -> str:
+        alias = f"#n{len(self.names)}"
+        self.names[alias] = attribute
+        return alias
+
+    def value(self, value: Any) -> str:
+        alias = f":v{len(self.values)}"
+        self.values[alias] = _typed(value)
+        return alias
 
 
 def _action(write: Write, table: str) -> tuple[str, dict[str, Any]]:
-    """One write as a named action of TransactWriteItems, or the parameters of its plain call."""
-    names: dict[str, str] = {}
-    values: dict[str, Any] = {}
+    """One write as a named action of TransactWriteItems, whose parameters are also those of its plain call."""
+    used = _Expression()
     parameters: dict[str, Any] = {"TableName": table}
     match write:
         case Put():
             name, parameters["Item"] = "Put", to_image(write.item)
         case Update():
             name, parameters["Key"] = "Update", to_image({"pk": write.pk, "sk": write.sk})
-            parameters["UpdateExpression"] = _update(write, names, values)
+            parameters["UpdateExpression"] = _update(write, used)
         case Delete():
             name, parameters["Key"] = "Delete", to_image({"pk": write.pk, "sk": write.sk})
         case Check():
             name, parameters["Key"] = "ConditionCheck", to_image({"pk": write.pk, "sk": write.sk})
-    condition = _condition(write.condition, names, values)
+    condition = _condition(write.condition, used)
     if condition:
         parameters["ConditionExpression"] = condition
-    if names:
-        parameters["ExpressionAttributeNames"] = names
-    if values:
-        parameters["ExpressionAttributeValues"] = to_image(values)
+    if used.names:
+        parameters["ExpressionAttributeNames"] = used.names
+    if used.values:
+        parameters["ExpressionAttributeValues"] = used.values
     return name, parameters
 
 
-def _update(write: Update, names: dict[str, str], values: dict[str, Any]) -> str:
-    def alias(attribute: str) -> str:
-        names[f"#{attribute}"] = attribute
-        return f"#{attribute}"
-
-    for attribute, value in write.set.items():
-        values[f":{attribute}"] = value
-    parts = []
-    if write.set:
-        parts.append("SET " + ", ".join(f"{alias(attribute)} = :{attribute}" for attribute in write.set))
-    if write.remove:
-        parts.append("REMOVE " + ", ".join(alias(attribute) for attribute in write.remove))
+def _update(write: Update, used: _Expression) -> str:
+    """Setting None removes, as putting None leaves out."""
+    sets = [f"{used.name(name)} = {used.value(value)}" for name, value in write.set.items() if value is not None]
+    removes = [used.name(name) for name in _removed(write)]
+    parts = (["SET " + ", ".join(sets)] if sets else []) + (["REMOVE " + ", ".join(removes)] if removes else [])
     return " ".join(parts)
 
 
-def _condition(condition: If, names: dict[str, str], values: dict[str, Any]) -> str:
+def _removed(write: Update) -> list[str]:
+    return list(dict.fromkeys([*write.remove, *(name for name, value in write.set.items() if value is None)]))
+
+
+def _condition(condition: If, used: _Expression) -> str:
     parts = []
     if condition.absent:
         parts.append("attribute_not_exists(pk)")
     if condition.exists:
         parts.append("attribute_exists(pk)")
     for attribute, value in condition.equals.items():
-        names[f"#{attribute}"] = attribute
+        name = used.name(attribute)
         if value is None:
-            parts.append(f"attribute_not_exists(#{attribute})")
+            parts.append(f"(attribute_not_exists({name}) OR {name} = {used.value(None)})")
         else:
-            values[f":if_{attribute}"] = value
-            parts.append(f"#{attribute} = :if_{attribute}")
+            parts.append(f"{name} = {used.value(value)}")
     return " AND ".join(parts)
 
 
-def _checked(value: Any) -> Any:
-    if isinstance(value, float):
-        raise TypeError(f"{value!r} is a float; a row holds whole numbers")
+def _key(pk: Any, sk: Any) -> Key:
+    for name, value in (("pk", pk), ("sk", sk)):
+        _check_key(name, value)
+    return pk, sk
+
+
+def _check_key(name: str, value: Any) -> None:
+    """DynamoDB takes 1 to 2,048 bytes for a partition key, 1 to 1,024 for a sort key, of the table and of indexes."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}; it must be text")
+    if not value:
+        raise ValueError(f"{name} is empty")
+    if len(value) > 256 and len(value.encode()) > _LONGEST_KEYS.get(name, 1024):
+        raise Permanent(f"{name} has {len(value.encode())} bytes; DynamoDB takes {_LONGEST_KEYS.get(name, 1024)}")
+
+
+def _check_index_keys(values: Mapping[str, Any]) -> None:
+    for name in _KEYS[2:]:
+        if values.get(name) is not None:
+            _check_key(name, values[name])
+
+
+def _check_update(write: Update) -> None:
+    if not write.set and not write.remove:
+        raise ValueError("an update changes something")
+    if {"pk", "sk"} & {*write.set, *write.remove}:
+        raise ValueError("an update cannot change a row's key")
+    both = [name for name in write.remove if write.set.get(name) is not None]
+    if both:
+        raise ValueError(f"an update cannot both set and remove {', '.join(both)}")
+    _check_index_keys(write.set)
+
+
+def _text(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} is no attribute's name")
+    return name
+
+
+def _typed(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"S": str.__str__(value)}
+    if isinstance(value, bool):
+        return {"BOOL": value}
+    if isinstance(value, int):
+        return {"N": str(int(value))}
+    if value is None:
+        return {"NULL": True}
     if isinstance(value, Mapping):
-        return {name: _checked(item) for name, item in value.items() if item is not None}
+        return {"M": to_image(value)}
     if isinstance(value, list | tuple):
-        return [_checked(item) for item in value]
-    return value
+        return {"L": [_typed(item) for item in value]}
+    raise TypeError(f"{value!r} is a {type(value).__name__}; a row holds text, whole numbers, bool, lists and maps")
 
 
-def _read(image: Any) -> Any:
-    (kind, value), *_ = image.items()
-    if kind == "N":
-        return int(value)
-    if kind == "M":
-        return from_image(value)
-    if kind == "L":
-        return [_read(item) for item in value]
-    return _deserializer().deserialize(image)
+def _plain(image: Mapping[str, Any]) -> Any:
+    ((kind, value),) = image.items()
+    match kind:
+        case "S" | "BOOL":
+            return value
+        case "N":
+            return int(value)
+        case "M":
+            return from_image(value)
+        case "L":
+            return [_plain(item) for item in value]
+        case "NULL":
+            return None
+        case _:
+            raise ValueError(f"a row holds no {kind}")
 
 
-@cache
-def _serializer() -> TypeSerializer:
-    return TypeSerializer()
-
-
-@cache
-def _deserializer() -> TypeDeserializer:
-    return TypeDeserializer()
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value.encode())
+    if value is None or isinstance(value, bool):
+        return 1
+    if isinstance(value, int):
+        return len(str(abs(value))) // 2 + 2
+    if isinstance(value, Mapping):
+        return 3 + sum(1 + len(name.encode()) + _size(item) for name, item in value.items())
+    return 3 + sum(1 + _size(item) for item in value)

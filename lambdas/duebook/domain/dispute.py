@@ -155,7 +155,7 @@ def escalate(dispute: Dispute, policy: Policy, now: datetime) -> Dispute:
 def decided(
     dispute: Dispute, refund: int, mediator_id: str, decision_hash: str, policy: Policy, now: datetime
 ) -> Dispute:
-    """A mediator's decision. The first one can be appealed within its window, if the policy allows; a second is final."""
+    """A mediator decides. The first decision can be appealed in its window, if the policy allows; a second is final."""
     first = dispute.status is DisputeStatus.IN_REVIEW
     after = replace(
         _decided(dispute, refund, Decider.MEDIATOR, now), mediator_id=mediator_id, decision_hash=decision_hash

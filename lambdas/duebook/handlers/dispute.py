@@ -14,7 +14,7 @@ from duebook.service.dispute import shown
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """`{action: look|notify|settle, dispute_id, run, stage?, token?}` → `{next, until, deadline}` or `{}`."""
-    disputes = wiring.disputes()
+    disputes = wiring.dispute_steps()
     dispute_id, run = str(event["dispute_id"]), int(event.get("run", 1))
     said: dict[str, Any] = {"dispute_id": dispute_id, "run": run, "action": event["action"]}
     match event["action"]:

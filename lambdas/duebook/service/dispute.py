@@ -128,7 +128,8 @@ class Disputes:
         planned = woken.booking.planned.get(WATCH_DISPUTE) if woken.booking else None
         if woken.booking is None or planned is None or planned.run_at > self.bookings.clock():
             return woken
-        assert woken.booking.engagement is not None and woken.booking.engagement.dispute is not None
+        assert woken.booking.engagement is not None
+        assert woken.booking.engagement.dispute is not None
         dispute = woken.booking.engagement.dispute
         running = self.workflow.is_running(dispute.dispute_id, dispute.run)
         cause = Cause(source=source, job=wake_up.job, generation=wake_up.generation)

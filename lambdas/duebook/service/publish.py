@@ -1,5 +1,6 @@
 """Events out: every history row is published at least once, and until the bus accepts it, it is in the outbox."""
 
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -18,10 +19,8 @@ def publish(bookings: Bookings, bus: Bus, history: Sequence[Item]) -> list[str |
     answers = bus.publish([rows.event_of(row) for row in history])
     for row, failure in zip(history, answers, strict=True):
         if failure is None:
-            try:
+            with contextlib.suppress(ConditionFailed):
                 bookings.table.write(rows.published(row, now))
-            except ConditionFailed:
-                pass
     return list(answers)
 
 

@@ -176,7 +176,8 @@ def dispute_update(step: Step, texts: Mapping[str, Any]) -> Update:
     In the attention index while it waits for the chef, for a mediator, or for a person.
     """
     booking, engagement = step.booking, step.booking.engagement
-    assert engagement is not None and engagement.dispute is not None
+    assert engagement is not None
+    assert engagement.dispute is not None
     dispute = engagement.dispute
     values = encode(dispute) | {
         "booking_id": booking.booking_id,

@@ -26,8 +26,11 @@ LARGEST_ITEM = 400 * 1024
 LARGEST_TRANSACTION = 4 * 1024 * 1024
 INDEXES = {"due": ("due_pk", "due_sk"), "attention": ("attention_pk", "attention_sk")}
 PROJECTED = frozenset(
-    "pk sk due_pk due_sk attention_pk attention_sk booking_id job run_at wake_at status attempts generation lane reason"
-    " since kind payment_id dispute_id failing_since".split()
+    {
+        *("pk", "sk", "due_pk", "due_sk", "attention_pk", "attention_sk"),
+        *("booking_id", "job", "run_at", "wake_at", "status", "attempts", "generation", "lane", "reason", "since"),
+        *("kind", "payment_id", "dispute_id", "failing_since"),
+    }
 )
 """What the indexes hold (INCLUDE); stacks/data_stack.py has the same list."""
 

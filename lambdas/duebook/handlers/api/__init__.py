@@ -179,10 +179,7 @@ def get_payment(payment_id: PaymentId) -> Json:
 def payment_result(payment_id: PaymentId, body: Annotated[models.ResultIn, Body()]) -> Json:
     """The marketplace's answer to a payment it was asked for by event."""
     outcome: Done | Failed
-    if body.status == "done":
-        outcome = Done(body.provider_ref or "")
-    else:
-        outcome = Failed(body.reason or "")
+    outcome = Done(body.provider_ref or "") if body.status == "done" else Failed(body.reason or "")
     _, applied = pay.result(wiring.bookings(), wiring.provider(), payment_id, outcome)
     return _payment(payment_id) | {"applied": applied}
 
@@ -324,7 +321,8 @@ def _dispute(row: Item) -> Json:
 
 
 def _dispute_of(booking: Booking) -> Json:
-    assert booking.engagement is not None and booking.engagement.dispute is not None
+    assert booking.engagement is not None
+    assert booking.engagement.dispute is not None
     return get_dispute(booking.engagement.dispute.dispute_id)
 
 
