@@ -11,7 +11,7 @@ from types import FrameType
 
 from local.clock import TimeDoesNotTravelError
 from local.deploy import Outputs, deploy
-from local.emulator import REGION, EmbeddedAws, EmulatorError, api_url
+from local.emulator import REGION, ROOT, EmbeddedAws, EmulatorError, api_url
 
 _PORT = 4566
 _UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
@@ -48,25 +48,23 @@ def usage(aws: EmbeddedAws, outputs: Outputs) -> str:
     named = {name: value for stack in outputs.values() for name, value in stack.items()}
     settings = {**aws.env, "DUEBOOK_API_URL": api_url(aws, named)}
     exports = "\n".join(f"export {name}={value}" for name, value in settings.items())
-    now = aws.clock.now()
+    now = aws.clock.now().replace(microsecond=0)
     window = f"from={now:%Y-%m-%dT%H:%M:%SZ}&to={now + timedelta(days=30):%Y-%m-%dT%H:%M:%SZ}"
     return f"""\
 # The settings, for this shell:
 {exports}
 
-# A signed call from Python:
-{sys.executable} - <<'EOF'
+# A signed call from Python, by the typed client in client/:
+PYTHONPATH={ROOT / "client"} {sys.executable} - <<'EOF'
 import os
-import urllib.request
-import boto3
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-call = AWSRequest("GET", os.environ["DUEBOOK_API_URL"] + "/jobs?{window}")
-SigV4Auth(boto3.Session().get_credentials(), "execute-api", "{REGION}").add_auth(call)
-print(urllib.request.urlopen(urllib.request.Request(call.url, headers=dict(call.headers))).read().decode())
+from datetime import datetime
+from duebook_client import Duebook
+with Duebook(os.environ["DUEBOOK_API_URL"], region=os.environ["AWS_REGION"]) as duebook:
+    reminder = datetime.fromisoformat("{now + timedelta(days=10)}")
+    print(duebook.put_job("wedding-1", "reminder", run_at=reminder, payload={{"say": "ten days have passed"}}))
 EOF
 
-# The same from curl (7.75 or later):
+# What is due in the next 30 days, by curl (7.75 or later):
 curl --silent --show-error --aws-sigv4 aws:amz:{REGION}:execute-api \\
   --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" "$DUEBOOK_API_URL/jobs?{window}"
 """

@@ -107,7 +107,7 @@ def node_environment() -> dict[str, str]:
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_HOME": str(CACHE / "cdk-home"),
         "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(CACHE / "jsii"),
-        "NODE_DISABLE_COMPILE_CACHE": "1",
+        "NODE_COMPILE_CACHE": str(CACHE / "node"),
         "PATH": os.pathsep.join([str(_NODE_BIN), own.get("PATH", os.defpath)]),
         "TMPDIR": str(temporary),
         "npm_config_cache": str(CACHE / "npm"),
