@@ -67,6 +67,8 @@ def due(
     chunk = limit // len(partitions) + 2
     low = max(iso(start), cursor) if cursor else iso(start)
     high = iso(end - timedelta(milliseconds=1)) + "\uffff"
+    if low > high:
+        return Listing([], None, 0)
     reads = _Reads(table)
     found: list[Item] = []
     day, last = _day(low, start), (end - timedelta(milliseconds=1)).date()
