@@ -67,11 +67,11 @@ def due(
     chunk = limit // len(partitions) + 2
     low = max(iso(start), cursor) if cursor else iso(start)
     high = iso(end - timedelta(milliseconds=1)) + "\uffff"
-    if low > high:
-        return Listing([], None, 0)
     reads = _Reads(table)
     found: list[Item] = []
     day, last = _day(low, start), (end - timedelta(milliseconds=1)).date()
+    if low > high:
+        return Listing([], None, 0)
     while day <= last:
         if reads.queries >= MOST_QUERIES:
             return Listing(found, day.isoformat(), reads.rows)
