@@ -202,6 +202,7 @@ class Commands:
         )
 
     def _policy(self, overrides: Body) -> Policy:
+        overrides = {name: value for name, value in overrides.items() if value is not None}
         try:
             policy = self.default_policy.overridden(overrides)
         except ValueError as wrong:
