@@ -64,7 +64,7 @@ def due(
         raise InvalidRequest("window_too_long", "to", f"a window has at most {LONGEST_WINDOW.days} days")
     kinds = names.KINDS if job is None else (job if job in names.KINDS else names.kind(job),)
     partitions = [(kind, number) for kind in kinds for number in range(rows.DUE_SHARDS)]
-    chunk = limit // len(partitions) + 2
+    chunk = max(3, limit // (4 * len(partitions)))
     low = max(iso(start), cursor) if cursor else iso(start)
     high = iso(end - timedelta(milliseconds=1)) + "\uffff"
     reads = _Reads(table)
