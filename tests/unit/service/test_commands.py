@@ -201,7 +201,7 @@ def test_a_command_on_an_unknown_booking_finds_nothing_and_leaves_nothing(
     world.use_external_payments()
     with pytest.raises(NotFound):
         command(world)
-    assert world.table.stream == []
+    assert len(world.table.stream) == 0
 
 
 def test_a_delete_with_a_revision_is_remembered_for_a_put_that_is_late(world: World) -> None:
