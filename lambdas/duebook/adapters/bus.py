@@ -4,49 +4,59 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from duebook.adapters import aws
+from duebook.domain.errors import DuebookError
 
 SOURCE = "duebook"
 MOST_ENTRIES = 10
-LARGEST_BATCH = 250_000
-"""Bytes of one PutEvents request, below its 256 KB."""
+LARGEST_REQUEST = 256 * 1024
+"""Bytes of one PutEvents request, all entries together (user guide, "Calculating PutEvents event entry size")."""
+Entry = Mapping[str, str]
+
+
+def entry_of(event: Mapping[str, Any], bus: str) -> dict[str, str]:
+    """An event envelope as an entry of PutEvents."""
+    detail = json.dumps(event, separators=(",", ":"), allow_nan=False)
+    return {"Source": SOURCE, "DetailType": event["type"], "Detail": detail, "EventBusName": bus}
+
+
+def size_of(entry: Entry) -> int:
+    """Bytes that count: source, detail type and detail."""
+    return sum(len(entry[name].encode()) for name in ("Source", "DetailType", "Detail"))
 
 
 class EventBridgeBus:
+    """`name`: the bus's name or ARN."""
+
     def __init__(self, client: Any, name: str) -> None:
         self._client = client
         self._name = name
 
     def publish(self, events: Sequence[Mapping[str, Any]]) -> Sequence[str | None]:
         answers: list[str | None] = []
-        for batch in _batches([self._entry(event) for event in events]):
+        for batch in _batches([entry_of(event, self._name) for event in events]):
             answers += self._put(batch)
         return answers
 
-    def _entry(self, event: Mapping[str, Any]) -> dict[str, str]:
-        detail = json.dumps(event, separators=(",", ":"))
-        return {"Source": SOURCE, "DetailType": event["type"], "Detail": detail, "EventBusName": self._name}
-
-    def _put(self, batch: list[dict[str, str]]) -> list[str | None]:
-        """A whole request that failed counts for each of its entries: they stay in the outbox."""
+    def _put(self, batch: list[Entry]) -> list[str | None]:
+        """A whole request that failed counts for each of its entries: they stay in the outbox. Never raises for it."""
         try:
-            answer = self._client.put_events(Entries=batch)
-        except ClientError as error:
-            return [str(error.response["Error"]["Code"])] * len(batch)
-        except BotoCoreError as error:
-            return [type(error).__name__] * len(batch)
+            answer = aws.call("EventBridge", {}, lambda: self._client.put_events(Entries=batch))
+        except DuebookError as error:
+            return [str(error.details["aws_code"])] * len(batch)
         return [entry.get("ErrorCode") for entry in answer["Entries"]]
 
 
-def _batches(entries: list[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
-    batch: list[dict[str, str]] = []
-    size = 0
+def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """One that is too large alone goes alone: its refusal is its own."""
+    batch: list[Entry] = []
+    total = 0
     for entry in entries:
-        length = sum(len(value.encode()) for value in entry.values())
-        if batch and (len(batch) == MOST_ENTRIES or size + length > LARGEST_BATCH):
+        size = size_of(entry)
+        if batch and (len(batch) == MOST_ENTRIES or total + size > LARGEST_REQUEST):
             yield batch
-            batch, size = [], 0
+            batch, total = [], 0
         batch.append(entry)
-        size += length
+        total += size
     if batch:
         yield batch

@@ -6,17 +6,45 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from botocore.exceptions import ClientError
-
+from duebook.adapters import aws
 from duebook.domain.errors import AwsFailure, Throttled
 from duebook.service.ports import WakeUp
 
 LONGEST_DELAY = 900
 """SQS SendMessage: DelaySeconds is 0 to 900."""
+_KINDS: Mapping[str, type[AwsFailure]] = {
+    "RequestThrottled": Throttled,
+    "ThrottlingException": Throttled,
+    "KmsThrottled": Throttled,
+    "OverLimit": Throttled,
+}
+
+
+def wake_body(wake_up: WakeUp) -> str:
+    """A wake-up as a message: exactly where to look."""
+    body = {"booking_id": wake_up.booking_id, "job": wake_up.job, "generation": wake_up.generation}
+    return json.dumps(body, separators=(",", ":"))
+
+
+def project_body(booking_id: str, job: str) -> str:
+    return json.dumps({"booking_id": booking_id, "job": job}, separators=(",", ":"))
+
+
+def source_attribute(source: str) -> dict[str, Any]:
+    """Who sent it, beside the body: a schedule itself can add no attribute."""
+    return {"source": {"DataType": "String", "StringValue": source}}
+
+
+def delay_seconds(delay: timedelta) -> int:
+    """Whole seconds, rounded up: never early. Raises ValueError outside 0 to 15 min."""
+    seconds = math.ceil(delay.total_seconds())
+    if delay < timedelta() or seconds > LONGEST_DELAY:
+        raise ValueError(f"a message can wait 0 to {LONGEST_DELAY} s, not {delay}")
+    return seconds
 
 
 class SqsQueues:
-    """`lane_urls`: lane → the URL of its queue."""
+    """`lane_urls`: lane → the URL of its queue. Raises `Throttled` or `AwsFailure`."""
 
     def __init__(self, client: Any, lane_urls: Mapping[str, str], projection_url: str) -> None:
         self._client = client
@@ -24,18 +52,12 @@ class SqsQueues:
         self._projection_url = projection_url
 
     def wake(self, lane: str, wake_up: WakeUp, *, source: str, delay: timedelta = timedelta()) -> None:
-        body = {"booking_id": wake_up.booking_id, "job": wake_up.job, "generation": wake_up.generation}
-        seconds = min(LONGEST_DELAY, math.ceil(max(delay, timedelta()).total_seconds()))
-        attributes = {"source": {"DataType": "String", "StringValue": source}}
-        self._send(self._lane_urls[lane], body, DelaySeconds=seconds, MessageAttributes=attributes)
+        attributes = source_attribute(source)
+        url, seconds = self._lane_urls[lane], delay_seconds(delay)
+        self._send(url, wake_body(wake_up), DelaySeconds=seconds, MessageAttributes=attributes)
 
     def project(self, booking_id: str, job: str) -> None:
-        self._send(self._projection_url, {"booking_id": booking_id, "job": job})
+        self._send(self._projection_url, project_body(booking_id, job))
 
-    def _send(self, url: str, body: Mapping[str, Any], **more: Any) -> None:
-        try:
-            self._client.send_message(QueueUrl=url, MessageBody=json.dumps(body, separators=(",", ":")), **more)
-        except ClientError as error:
-            code = error.response["Error"]["Code"]
-            kind = Throttled if "Throttl" in code else AwsFailure
-            raise kind(f"SQS answered {code}", aws_code=code) from error
+    def _send(self, url: str, body: str, **more: Any) -> None:
+        aws.call("SQS", _KINDS, lambda: self._client.send_message(QueueUrl=url, MessageBody=body, **more))

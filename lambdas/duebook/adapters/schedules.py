@@ -6,13 +6,13 @@ default (ActionAfterCompletion NONE, no dead-letter queue, group `default`), so 
 
 import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from botocore.exceptions import ClientError
-
-from duebook.domain.errors import AwsFailure, Permanent, QuotaExceeded, ScheduleConflict, Throttled
+from duebook.adapters import aws
+from duebook.domain.errors import AwsFailure, QuotaExceeded, ScheduleConflict, Throttled
 from duebook.service.ports import ScheduleRequest, WakeUp
 
 T = TypeVar("T")
@@ -20,68 +20,123 @@ T = TypeVar("T")
 MOST_RETRIES = 185
 LONGEST_RETRY_SECONDS = 86_400
 """Scheduler's own upper bounds: it tries for a day, then the message goes to its dead-letter queue."""
-_NAME = re.compile(r"[0-9a-zA-Z-_.]{1,64}")
+ROLE_PAUSES = (0.5, 2.0)
+"""Seconds to wait after a refusal that may be of a role too new to be known; each is waited once in a process."""
+_NAME = re.compile(r"[0-9a-zA-Z_.-]{1,64}")
 _AT = "at(%Y-%m-%dT%H:%M:%S)"
-_ERRORS: Mapping[str, type[AwsFailure]] = {
+_NOT_OURS = -1
+"""The generation of a schedule that is not what one function would build: it equals no job's."""
+
+
+class _Missing(AwsFailure):
+    """There is no such schedule, or no such group."""
+
+    code = "schedule_missing"
+
+
+class _Refused(AwsFailure):
+    """Scheduler does not take the request, or cannot assume the role yet."""
+
+    code = "schedule_refused"
+
+
+_KINDS: Mapping[str, type[AwsFailure]] = {
     "ConflictException": ScheduleConflict,
+    "ResourceNotFoundException": _Missing,
+    "ServiceQuotaExceededException": QuotaExceeded,
     "ThrottlingException": Throttled,
     "TooManyRequestsException": Throttled,
-    "ServiceQuotaExceededException": QuotaExceeded,
+    "ValidationException": _Refused,
 }
 
 
-class EventBridgeSchedules:
-    """One schedule group. `queue_arns`: lane → the ARN of its queue."""
+def check_request(request: ScheduleRequest) -> None:
+    """Raises ValueError for what AWS would refuse, or read otherwise than it is meant.
 
-    def __init__(self, client: Any, group: str, role_arn: str, dlq_arn: str, queue_arns: Mapping[str, str]) -> None:
+    A name has 1 to 64 of `[0-9a-zA-Z-_.]`, which the SDK does not check. `at` takes no offset, and seconds may fire
+    early within their minute (undocumented), so an instant is an aware whole minute.
+    """
+    if not _NAME.fullmatch(request.name):
+        raise ValueError(f"{request.name!r} is no schedule name: 1 to 64 of 0-9 a-z A-Z - _ .")
+    if request.at.utcoffset() is None or request.at.second or request.at.microsecond:
+        raise ValueError(f"{request.at} is not an aware whole minute")
+
+
+class EventBridgeSchedules:
+    """One schedule group. `queue_arns`: lane → the ARN of its queue. `sleep` in seconds.
+
+    A role made seconds ago may be refused once (ValidationException): that is tried again, but only so often in a
+    process that a request which is really wrong cannot hold up a batch.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        group: str,
+        role_arn: str,
+        dlq_arn: str,
+        queue_arns: Mapping[str, str],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._client = client
         self._group = group
         self._role_arn = role_arn
         self._dlq_arn = dlq_arn
         self._queue_arns = queue_arns
+        self._sleep = sleep
+        self._pauses = list(ROLE_PAUSES)
 
     def create(self, request: ScheduleRequest) -> bool:
+        parameters = self._parameters(request)
         try:
-            self._call(lambda: self._client.create_schedule(**self._parameters(request)))
+            self._patiently(lambda: self._client.create_schedule(**parameters))
         except ScheduleConflict:
             return False
         return True
 
     def replace(self, request: ScheduleRequest) -> bool:
-        return self._found(lambda: self._client.update_schedule(**self._parameters(request))) is not None
+        parameters = self._parameters(request)
+        return self._found(lambda: self._patiently(lambda: self._client.update_schedule(**parameters))) is not None
 
     def delete(self, name: str) -> bool:
-        return self._found(lambda: self._client.delete_schedule(Name=name, GroupName=self._group)) is not None
+        return self._found(lambda: self._call(lambda: self._client.delete_schedule(**self._named(name)))) is not None
 
     def get(self, name: str) -> ScheduleRequest | None:
-        answer = self._found(lambda: self._client.get_schedule(Name=name, GroupName=self._group))
+        """A schedule of which any field is not what it should be has generation -1, so that it equals no request."""
+        answer = self._found(lambda: self._call(lambda: self._client.get_schedule(**self._named(name))))
         if answer is None:
             return None
         lanes = {arn: lane for lane, arn in self._queue_arns.items()}
         try:
             wanted = json.loads(answer["Target"]["Input"])
-            wake_up = WakeUp(booking_id=wanted["booking_id"], job=wanted["job"], generation=wanted["generation"])
-            at = datetime.strptime(answer["ScheduleExpression"], _AT).replace(tzinfo=UTC)
+            found = ScheduleRequest(
+                name=name,
+                at=datetime.strptime(answer["ScheduleExpression"], _AT).replace(tzinfo=UTC),
+                lane=lanes[answer["Target"]["Arn"]],
+                wake_up=WakeUp(booking_id=wanted["booking_id"], job=wanted["job"], generation=wanted["generation"]),
+            )
+            if _holds(answer, self._parameters(found)):
+                return found
         except (ValueError, KeyError, TypeError):
-            wake_up, at = WakeUp(booking_id="", job="", generation=-1), datetime.min.replace(tzinfo=UTC)
-        return ScheduleRequest(name=name, at=at, lane=lanes.get(answer["Target"]["Arn"], ""), wake_up=wake_up)
+            pass
+        wake_up = WakeUp(booking_id="", job="", generation=_NOT_OURS)
+        return ScheduleRequest(name=name, at=datetime.min.replace(tzinfo=UTC), lane="", wake_up=wake_up)
 
     def names(self, after: str | None) -> tuple[Sequence[str], str | None]:
         more = {"NextToken": after} if after else {}
         answer = self._call(lambda: self._client.list_schedules(GroupName=self._group, MaxResults=100, **more))
         return [schedule["Name"] for schedule in answer["Schedules"]], answer.get("NextToken")
 
+    def _named(self, name: str) -> dict[str, str]:
+        return {"Name": name, "GroupName": self._group}
+
     def _parameters(self, request: ScheduleRequest) -> dict[str, Any]:
-        """Every field, for create and update alike. Raises ValueError for what AWS would refuse or read otherwise."""
-        if not _NAME.fullmatch(request.name):
-            raise ValueError(f"{request.name!r} is no schedule name: 1 to 64 of 0-9 a-z A-Z - _ .")
-        if request.at.tzinfo is None or request.at.second or request.at.microsecond:
-            raise ValueError(f"{request.at} is not an aware whole minute")
+        """Every field, for create and update alike. Raises as `check_request` does."""
+        check_request(request)
         wake_up = request.wake_up
         body = {"booking_id": wake_up.booking_id, "job": wake_up.job, "generation": wake_up.generation}
         return {
-            "Name": request.name,
-            "GroupName": self._group,
+            **self._named(request.name),
             "ScheduleExpression": request.at.astimezone(UTC).strftime(_AT),
             "ScheduleExpressionTimezone": "UTC",
             "FlexibleTimeWindow": {"Mode": "OFF"},
@@ -99,25 +154,28 @@ class EventBridgeSchedules:
             },
         }
 
-    def _found(self, call: Callable[[], T]) -> T | None:
+    def _patiently(self, request: Callable[[], T]) -> T:
+        while True:
+            try:
+                return self._call(request)
+            except _Refused:
+                if not self._pauses:
+                    raise
+                self._sleep(self._pauses.pop(0))
+
+    def _found(self, request: Callable[[], T]) -> T | None:
         try:
-            return self._call(call)
+            return request()
         except _Missing:
             return None
 
-    def _call(self, call: Callable[[], T]) -> T:
-        try:
-            return call()
-        except ClientError as error:
-            code = error.response["Error"]["Code"]
-            if code == "ResourceNotFoundException":
-                raise _Missing(aws_code=code) from error
-            if code == "ValidationException":
-                raise Permanent(f"Scheduler refuses the request: {error.response['Error']['Message']}") from error
-            raise _ERRORS.get(code, AwsFailure)(f"Scheduler answered {code}", aws_code=code) from error
+    def _call(self, request: Callable[[], T]) -> T:
+        return aws.call("Scheduler", _KINDS, request)
 
 
-class _Missing(AwsFailure):
-    """There is no such schedule, or no such group."""
-
-    code = "schedule_missing"
+def _holds(answer: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether every wanted field is so; AWS's answer has others besides."""
+    return all(
+        _holds(answer.get(name, {}), value) if isinstance(value, Mapping) else answer.get(name) == value
+        for name, value in wanted.items()
+    )

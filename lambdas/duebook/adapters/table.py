@@ -68,15 +68,15 @@ def checked(writes: Sequence[Write]) -> list[Key]:
     for write in writes:
         match write:
             case Put():
-                keys.append(_key(write.item.get("pk"), write.item.get("sk")))
+                keys.append(check_row_key(write.item.get("pk"), write.item.get("sk")))
                 _check_index_keys(write.item)
             case Update():
-                keys.append(_key(write.pk, write.sk))
+                keys.append(check_row_key(write.pk, write.sk))
                 _check_update(write)
             case Check() if write.condition == ALWAYS:
                 raise ValueError("a check needs a condition")
             case Delete() | Check():
-                keys.append(_key(write.pk, write.sk))
+                keys.append(check_row_key(write.pk, write.sk))
             case _:
                 assert_never(write)
     if len(writes) > MOST_WRITES:
@@ -86,9 +86,33 @@ def checked(writes: Sequence[Write]) -> list[Key]:
     return keys
 
 
+def check_row_key(pk: Any, sk: Any) -> Key:
+    """Raises as `checked` does."""
+    for name, value in (("pk", pk), ("sk", sk)):
+        _check_key(name, value)
+    return pk, sk
+
+
+def check_limit(limit: int) -> None:
+    """Raises ValueError for a page of no rows, which DynamoDB refuses."""
+    if limit < 1:
+        raise ValueError(f"a page has at least 1 row, not {limit}")
+
+
 def is_plain(writes: Sequence[Write]) -> bool:
     """Whether these writes go as one plain request: a single one that has no condition."""
     return len(writes) == 1 and not isinstance(writes[0], Check) and writes[0].condition == ALWAYS
+
+
+def written(write: Write) -> Mapping[str, Any] | None:
+    """What a write surely stores; an update leaves the rest of its row, whose size only DynamoDB knows."""
+    match write:
+        case Put():
+            return write.item
+        case Update():
+            return write.set
+        case _:
+            return None
 
 
 def check_sizes(items: Sequence[Mapping[str, Any]]) -> None:
@@ -126,7 +150,7 @@ class DynamoTable:
         self._sleep = sleep
 
     def get(self, pk: str, sk: str) -> Item | None:
-        key = dict(zip(("pk", "sk"), _key(pk, sk), strict=True))
+        key = dict(zip(("pk", "sk"), check_row_key(pk, sk), strict=True))
         answer = _call(lambda: self._client.get_item(TableName=self._name, Key=to_image(key), ConsistentRead=True))
         return from_image(answer["Item"]) if "Item" in answer else None
 
@@ -141,7 +165,7 @@ class DynamoTable:
         if not writes:
             return
         checked(writes)
-        check_sizes([written for write in writes if (written := _written(write)) is not None])
+        check_sizes([stored for write in writes if (stored := written(write)) is not None])
         actions = [_action(write, self._name) for write in writes]
         if is_plain(writes):
             ((name, parameters),) = actions
@@ -169,6 +193,7 @@ class DynamoTable:
     def query_index(
         self, index: str, pk: str, *, low: str = "", high: str = "\uffff", after: Item | None = None, limit: int = 100
     ) -> Page:
+        check_limit(limit)
         if low > high:
             return Page(items=[], after=None, scanned=0)
         partition, sort = INDEXES[index]
@@ -191,6 +216,7 @@ class DynamoTable:
         return self._page(self._client.scan, Limit=limit, after=after, **more)
 
     def _page(self, operation: Callable[..., Any], *, after: Item | None, **parameters: Any) -> Page:
+        check_limit(parameters["Limit"])
         if after is not None:
             parameters["ExclusiveStartKey"] = to_image(after)
         answer = _call(lambda: operation(TableName=self._name, **parameters))
@@ -239,17 +265,6 @@ def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> DuebookError:
     kind = next((kind for kind in (AwsFailure, Contention, Throttled) if kind in kinds), AwsFailure)
     named = ", ".join(sorted(set(codes) - {"None"}))
     return kind(f"DynamoDB cancelled the transaction: {named}", aws_code=CANCELLED, reasons=codes)
-
-
-def _written(write: Write) -> Mapping[str, Any] | None:
-    """What is surely stored by a write; an update leaves the rest of its row, whose size is not known here."""
-    match write:
-        case Put():
-            return write.item
-        case Update():
-            return write.set
-        case _:
-            return None
 
 
 class _Expression:
@@ -319,12 +334,6 @@ def _condition(condition: If, used: _Expression) -> str:
         else:
             parts.append(f"{name} = {used.value(value)}")
     return " AND ".join(parts)
-
-
-def _key(pk: Any, sk: Any) -> Key:
-    for name, value in (("pk", pk), ("sk", sk)):
-        _check_key(name, value)
-    return pk, sk
 
 
 def _check_key(name: str, value: Any) -> None:

@@ -1,6 +1,6 @@
 """The table's stream: every change, in the JSON that Lambda hands to a handler."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, overload
@@ -65,11 +65,9 @@ class Stream(Sequence[Record]):
         self._kept: list[Change] = []
         self._dropped = 0
 
-    def append(
-        self, at: datetime, key: tuple[str, str], old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, ttl: bool
-    ) -> None:
-        as_item = [dict(row) if row is not None else None for row in (old, new)]
-        self._kept.append(Change(len(self) + 1, at, *key, *as_item, by_ttl=ttl))
+    def append(self, at: datetime, key: tuple[str, str], old: Item | None, new: Item | None, *, by_ttl: bool) -> None:
+        """`old` and `new` are kept as they are: whoever changes a row makes a new one."""
+        self._kept.append(Change(len(self) + 1, at, *key, old, new, by_ttl))
 
     def changes(self, start: int = 0, end: int | None = None) -> Sequence[Change]:
         """Positions `start` to `end`, as a list would be sliced."""
@@ -87,6 +85,11 @@ class Stream(Sequence[Record]):
     def __len__(self) -> int:
         return self._dropped + len(self._kept)
 
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Stream | list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __iter__(self) -> Iterator[Record]:
         return (change.record() for change in self._kept)
 
@@ -96,8 +99,7 @@ class Stream(Sequence[Record]):
     def __getitem__(self, at: slice) -> list[Record]: ...
     def __getitem__(self, at: int | slice) -> Record | list[Record]:
         if isinstance(at, slice):
-            assert at.step in (None, 1), "a stream is read in order"
-            return [change.record() for change in self.changes(at.start or 0, at.stop)]
+            return [self[position] for position in range(*at.indices(len(self)))]
         position = at + len(self) if at < 0 else at
         if not self._dropped <= position < len(self):
             raise IndexError(f"no position {at} in the stream")
