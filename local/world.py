@@ -159,6 +159,15 @@ class World:
             self._scheduler.delete_schedule(GroupName=self.outputs["ScheduleGroup"], Name=name)
         return len(names)
 
+    def stop_daily_reconcile(self) -> None:
+        """Switch off the daily pass, so that a difference can't be repaired before it is looked for."""
+        events: Any = self._root.client("events")
+        daily = [
+            rule for rule in events.list_rules()["Rules"] if rule.get("ScheduleExpression", "").startswith("cron(")
+        ]
+        for rule in daily:
+            events.disable_rule(Name=rule["Name"])
+
     def deliver(self, wake_ups: Iterable[WakeUp], *, after: timedelta = timedelta()) -> None:
         """Put wake-ups into their lanes' queues, just as a schedule would."""
         for wake_up in wake_ups:
