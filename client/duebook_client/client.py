@@ -336,7 +336,7 @@ class Duebook:
     # --- operations ------------------------------------------------------------------------------------------------
 
     def dead_letters(self, *, kind: str = "dead", page_size: int = 100) -> Iterator[DeadLetter]:
-        """What a person has to look at, the longest waiting first. `kind`: dead or needs_attention."""
+        """What a person has to look at, the longest waiting first. `kind`: dead, needs_attention, outbox."""
         return self._pages("/dead-letters", {"kind": kind}, "dead_letters", models.read_dead_letter, page_size)
 
     def redrive(
@@ -354,11 +354,11 @@ class Duebook:
         return models.read_job(self._fields("POST", path, body=body, idempotency_key=idempotency_key))
 
     def start_reconcile(self) -> ReconcileStart:
-        """Compare and repair every level, in the background."""
+        """Compare and repair every level, in the background; its report is the one with the same `run`."""
         return models.read_reconcile_start(self._fields("POST", "/reconcile"))
 
     def reconcile_report(self) -> ReconcileReport:
-        """Where the last reconcile pass stands. Raises `NotFound` if there has been none."""
+        """Where the last reconcile pass stands; one just started may not show yet. `NotFound` if there was none."""
         return models.read_reconcile_report(self._fields("GET", "/reconcile"))
 
     # --- any route -------------------------------------------------------------------------------------------------

@@ -465,7 +465,9 @@ def test_the_workers_are_commands_that_say_what_they_did(
     assert "acted=1, ignored=2, failed=0" in commands.invoke(args=["consume"]).output
 
 
-@pytest.mark.parametrize(("command", "missing"), [("relay", "DUEBOOK_URL"), ("consume", "DUEBOOK_EVENTS_QUEUE_URL")])
+@pytest.mark.parametrize(
+    ("command", "missing"), [("relay", "DUEBOOK_API_URL"), ("consume", "DUEBOOK_EVENTS_QUEUE_URL")]
+)
 def test_a_worker_says_which_setting_it_misses(
     web: FlaskClient, monkeypatch: pytest.MonkeyPatch, command: str, missing: str
 ) -> None:

@@ -100,8 +100,8 @@ def create_app(sessions: sessionmaker[Session] | None = None, *, now: Callable[[
 
 
 def duebook() -> Duebook:
-    """The client, as the environment says: DUEBOOK_URL, AWS_REGION, and DUEBOOK_HOST for the embedded AWS."""
-    return Duebook(_setting("DUEBOOK_URL"), region=_region(), host_header=os.environ.get("DUEBOOK_HOST"))
+    """The client, as the environment says: DUEBOOK_API_URL, AWS_REGION, and AWS credentials as botocore finds them."""
+    return Duebook(_setting("DUEBOOK_API_URL"), region=_region())
 
 
 def _region() -> str:
