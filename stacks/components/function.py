@@ -17,17 +17,12 @@ ALIAS = "live"
 _RETENTION = {7: logs.RetentionDays.ONE_WEEK, 30: logs.RetentionDays.ONE_MONTH, 365: logs.RetentionDays.ONE_YEAR}
 
 
-def retention(environment: Environment) -> logs.RetentionDays:
-    """How long the environment keeps logs."""
-    return _RETENTION[environment.log_days]
-
-
 def log_group(scope: Construct, id: str, *, environment: Environment) -> logs.LogGroup:
     """A log group with the environment's retention."""
     return logs.LogGroup(
         scope,
         id,
-        retention=retention(environment),
+        retention=_RETENTION[environment.log_days],
         removal_policy=RemovalPolicy.RETAIN if environment.keep else RemovalPolicy.DESTROY,
     )
 

@@ -29,8 +29,7 @@ STREAM_SOURCE = {
 WRITE_SCHEDULES = {f"scheduler:{verb}Schedule" for verb in ("Create", "Update", "Delete", "Get")}
 
 ALLOWED = {
-    "api": COMMIT
-    | {"dynamodb:Query", "lambda:InvokeFunction", "states:GetExecutionHistory", "states:SendTaskSuccess"},
+    "api": COMMIT | {"dynamodb:Query", "lambda:InvokeFunction", "states:GetExecutionHistory", "states:SendTaskSuccess"},
     "dispute": COMMIT | {"dynamodb:ConditionCheckItem", "states:SendTaskSuccess"},
     "lifecycle_worker": COMMIT | QUEUE_SOURCE | {"sqs:SendMessage", "states:DescribeExecution"},
     "payments_worker": COMMIT | QUEUE_SOURCE | {"sqs:SendMessage"},
@@ -74,6 +73,16 @@ KNOW_NO_RESOURCE = {
     "xray:PutTelemetryRecords",
     "xray:PutTraceSegments",
 }
+BY_THE_WORKFLOW = {
+    *(f"logs:{verb}LogDelivery" for verb in ("Create", "Get", "Update", "Delete")),
+    "logs:DescribeLogGroups",
+    "logs:DescribeResourcePolicies",
+    "logs:ListLogDeliveries",
+    "logs:PutResourcePolicy",
+    "xray:GetSamplingRules",
+    "xray:GetSamplingTargets",
+}
+"""What Step Functions itself does for a state machine's log and traces (Step Functions guide, "Logging")."""
 """Actions that can only be granted on `*` (Service Authorization Reference)."""
 
 
@@ -125,7 +134,8 @@ def test_no_policy_allows_a_wildcard_action(everywhere: Synthesized) -> None:
 
 def test_only_actions_that_know_no_resource_are_allowed_on_everything(everywhere: Synthesized) -> None:
     unbounded = [s for s in everywhere.identity_statements if "*" in many(s["Resource"])]
-    assert actions(unbounded) == KNOW_NO_RESOURCE
+    assert actions(unbounded) == KNOW_NO_RESOURCE | BY_THE_WORKFLOW
+    assert not BY_THE_WORKFLOW & {a for handler in ALLOWED for a in actions(everywhere.statements(handler))}
 
 
 def test_no_policy_denies_or_inverts(everywhere: Synthesized) -> None:
@@ -203,9 +213,37 @@ def test_events_may_be_put_on_the_services_bus_only(everywhere: Synthesized) -> 
         assert everywhere.target(statement["Resource"]) == bus
 
 
-def test_the_functions_invoke_the_reconcilers_alias_only(everywhere: Synthesized) -> None:
-    for statement in granting(everywhere, "lambda:"):
-        assert everywhere.aliases[everywhere.target(statement["Resource"])] == "reconciler"
+def test_functions_invoke_the_reconciler_only_and_the_workflow_its_steps_only(everywhere: Synthesized) -> None:
+    def invoked(statements: list[dict[str, Any]]) -> set[str]:
+        return {
+            everywhere.aliases[everywhere.target(resource)]
+            for statement in statements
+            if "lambda:InvokeFunction" in many(statement["Action"])
+            for resource in many(statement["Resource"])
+        }
+
+    [machine] = everywhere.of_type("AWS::StepFunctions::StateMachine").values()
+    workflow = everywhere.role_statements(everywhere.target(machine["Properties"]["RoleArn"]))
+    assert invoked(workflow) == {"dispute"}
+    assert {handler: invoked(everywhere.statements(handler)) for handler in ALLOWED} == {
+        handler: {"reconciler"} if handler in {"api", "reconciler"} else set() for handler in ALLOWED
+    }
+
+
+def test_the_workflow_is_retained_and_logs_no_data(everywhere: Synthesized) -> None:
+    """Deleting a state machine ends its executions; a dispute that waits outlives any deployment."""
+    [machine] = everywhere.of_type("AWS::StepFunctions::StateMachine").values()
+    assert (machine["DeletionPolicy"], machine["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    assert "StateMachineName" not in machine["Properties"]
+    assert machine["Properties"]["StateMachineType"] == "STANDARD"
+    assert machine["Properties"]["LoggingConfiguration"]["IncludeExecutionData"] is False
+
+
+def test_executions_are_started_answered_and_read_for_the_one_machine(everywhere: Synthesized) -> None:
+    [machine] = everywhere.of_type("AWS::StepFunctions::StateMachine")
+    for statement in granting(everywhere, "states:"):
+        for resource in many(statement["Resource"]):
+            assert everywhere.target(resource) == machine
 
 
 def test_indexes_are_granted_by_name(everywhere: Synthesized) -> None:
