@@ -5,6 +5,8 @@ ENV ?= dev
 PORT ?= 4566
 TRACE ?= local/sample_trace.csv
 LIMIT ?= 300
+# More for synth and deploy, e.g. SETTINGS='-c policy={"pay_within":3600}'
+SETTINGS ?=
 
 BIN := $(CURDIR)/.venv/bin
 RUN := $(BIN)/python
