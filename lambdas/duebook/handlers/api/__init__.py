@@ -19,6 +19,7 @@ from duebook.domain.booking import Booking
 from duebook.domain.payment import Done, Failed
 from duebook.domain.times import moment
 from duebook.handlers.api import models, views
+from duebook.handlers.api.body import LARGEST_BODY, parsed, text_of
 from duebook.handlers.support import count, logger, metrics
 from duebook.service import pay, queries, reconcile
 from duebook.service.bookings import Key
@@ -27,10 +28,7 @@ from duebook.service.ports import Item
 from duebook.service.rows import PAYMENT_PREFIX
 from duebook.settings import setting
 
-LARGEST_BODY = 64 * 1024
-"""Bytes of a request body; an own job's payload has half of it at most."""
-
-app = APIGatewayHttpResolver(enable_validation=True)
+app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=parsed)
 
 BookingId = Annotated[str, Path(pattern=f"^{names.BOOKING_ID}$")]
 JobName = Annotated[str, Path(pattern=f"^{names.JOB_NAME}$")]
@@ -363,17 +361,19 @@ def _refused(error: errors.DuebookError) -> Response[str]:
     return _error(status, error.code, str(error), **shown)
 
 
+_NO_FIELDS = ("body", "query", "path", "header", "LocalTime", "TimeText")
+"""What pydantic and the router put into a place beside the names of fields."""
+
+
 @app.exception_handler(RequestValidationError)  # type: ignore[untyped-decorator]
 def _malformed(error: RequestValidationError) -> Response[str]:
     """The first thing wrong: its place as a dotted path, its kind as the code."""
     first = error.errors()[0]
-    where = [str(part) for part in first["loc"] if part not in ("body", "query", "path", "header", "LocalTime")]
+    where = [str(part) for part in first["loc"] if part not in _NO_FIELDS]
     field = ".".join(part for part in where if not part.startswith(("constrained-str", "function-")))
-    is_json = first["type"] == "json_invalid"
-    message = "the body is no JSON" if is_json else str(first["msg"])
-    return _error(
-        400 if is_json else 422, "malformed_json" if is_json else str(first["type"]), message, field=field or "body"
-    )
+    if first["type"] == "json_invalid":
+        return _error(400, "malformed_json", f"the body is no JSON: {first['ctx']['error']}", field="body")
+    return _error(422, str(first["type"]), str(first["msg"]), field=field or "body")
 
 
 @app.exception_handler(RequestUnsupportedContentType)  # type: ignore[untyped-decorator]
@@ -396,13 +396,13 @@ def _bug(error: Exception) -> Response[str]:
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """API Gateway HTTP API event (payload 2.0) → response."""
-    body = event.get("body") or ""
-    if len(body) > LARGEST_BODY * (4 / 3 if event.get("isBase64Encoded") else 1):
-        return _serialized(_error(413, "body_too_large", f"a body has at most {LARGEST_BODY} bytes"))
     try:
-        return app.resolve(event, context)
-    except RecursionError:
-        return _serialized(_error(400, "malformed_json", "the body is nested too deeply"))
+        text = text_of(event)
+    except ValueError:
+        return _serialized(_error(400, "malformed_json", "the body is no text in UTF-8", field="body"))
+    if len(text.encode(errors="surrogatepass")) > LARGEST_BODY:
+        return _serialized(_error(413, "body_too_large", f"a body has at most {LARGEST_BODY} bytes", field="body"))
+    return app.resolve({**event, "body": text, "isBase64Encoded": False} if text else event, context)
 
 
 def _serialized(response: Response[str]) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
     StrictBool,
     StrictInt,
     StringConstraints,
+    Tag,
     model_validator,
 )
 
@@ -26,6 +28,8 @@ from duebook.domain.policy import Silence
 LARGEST_AMOUNT = 10**15
 """Minor units: far above any booking, well below what a DynamoDB number or a JSON reader keeps exact (2**53)."""
 LARGEST_REVISION = 2**53
+LONGEST = 10**9
+"""Seconds: some 31 years, beyond every horizon and far within what a duration can be."""
 
 
 def _known_currency(code: str) -> str:
@@ -45,7 +49,7 @@ Evidence = Annotated[
     list[Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)]], Field(max_length=20)
 ]
 Minor = Annotated[StrictInt, Field(ge=0, le=LARGEST_AMOUNT)]
-Seconds = Annotated[StrictInt, Field(ge=0)]
+Seconds = Annotated[StrictInt, Field(ge=0, le=LONGEST)]
 Bps = Annotated[StrictInt, Field(ge=0, le=BASIS_POINTS)]
 Revision = Annotated[StrictInt, Field(ge=0, le=LARGEST_REVISION)]
 CurrencyCode = Annotated[str, StringConstraints(strict=True, pattern="^[A-Z]{3}$"), AfterValidator(_known_currency)]
@@ -64,7 +68,13 @@ class LocalTime(Request):
     choose: Literal["earlier", "later"] | None = None
 
 
-TimeIn = TimeText | LocalTime
+def _kind_of_time(value: Any) -> str:
+    return "LocalTime" if isinstance(value, dict | LocalTime) else "TimeText"
+
+
+TimeIn = Annotated[
+    Annotated[TimeText, Tag("TimeText")] | Annotated[LocalTime, Tag("LocalTime")], Discriminator(_kind_of_time)
+]
 
 
 class ActorIn(Request):
