@@ -5,12 +5,11 @@ ENV ?= dev
 PORT ?= 4566
 TRACE ?= local/sample_trace.csv
 LIMIT ?= 300
-# More for synth and deploy, e.g. SETTINGS='-c policy={"pay_within":3600}'
-SETTINGS ?=
 
 BIN := $(CURDIR)/.venv/bin
 RUN := $(BIN)/python
 READY := .venv/.ready
+SETTINGS = $(if $(PAYMENTS),-c payments=$(PAYMENTS)) $(if $(POLICY),-c 'policy=$(POLICY)')
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --no-header --no-emit-index-url --no-emit-find-links
 
 # The virtual environment first, with its Node.
@@ -66,12 +65,12 @@ local: $(READY) ## Run the embedded AWS until Ctrl-C: PORT=4566
 clock: $(READY) ## Move the embedded AWS's time: BY=75d, or NEXT=1 to the next due job
 	@$(RUN) -m local clock --port $(PORT) $(if $(BY),--by "$(BY)") $(if $(NEXT),--next $(NEXT))
 
-synth: $(READY) ## Synthesize and lint the templates, offline: ENV=dev
+synth: $(READY) ## Synthesize and lint the templates, offline: ENV=dev PAYMENTS= POLICY='{...}'
 	@$(RUN) app.py -c env=$(ENV) $(SETTINGS)
 	@$(BIN)/cfn-lint "cdk.out/Duebook-$(ENV)-*.template.json"
 	@ls cdk.out/Duebook-$(ENV)-*.template.json
 
-deploy: $(READY) ## Deploy to the account of your AWS credentials: ENV=dev
+deploy: $(READY) ## Deploy to the account of your AWS credentials: ENV=dev PAYMENTS= POLICY=
 	@$(RUN) -m stacks.deploy --env $(ENV) $(SETTINGS)
 
 fmt: $(READY) ## Format the code
