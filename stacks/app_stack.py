@@ -50,6 +50,7 @@ class AppStack(Stack):
         outputs = {
             "ApiId": http.api.api_id,
             "ApiUrl": http.api.api_endpoint,
+            "DisputeExecutionsPolicyArn": functions.machine.readers.managed_policy_arn,
             "DisputeMachineArn": functions.machine.machine.state_machine_arn,
             "ScheduleGroup": scheduling.group.schedule_group_name,
             **{f"{group.capitalize()}PolicyArn": policy.managed_policy_arn for group, policy in http.policies.items()},

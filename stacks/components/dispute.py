@@ -42,6 +42,7 @@ class DisputeMachine(Construct):
         )
         # A policy of its own: in the role's default policy, which the function waits for, it would be a cycle.
         iam.Policy(self, "Answers", roles=[function.role], statements=[self.may_answer()])
+        self.readers = self._readers()
         accept(self, ANY_RESOURCE, reason="X-Ray and the delivery of logs know no resource.")
         accept(self, "AwsSolutions-SF1", reason="Failed executions are logged; the rest is in the execution's history.")
 
@@ -54,14 +55,39 @@ class DisputeMachine(Construct):
 
     def let_look(self, function: ServiceFunction, action: str) -> None:
         """Read about executions. `GetExecutionHistory` shows its caller every parameter, task tokens included."""
-        executions = Stack.of(self).format_arn(
+        executions = self._executions()
+        function.allow(iam.PolicyStatement(actions=[f"states:{action}"], resources=[executions]))
+        accept(function, wildcard_in(self, executions), reason="Any execution of this one machine.")
+
+    def _readers(self) -> iam.ManagedPolicy:
+        """For operators who follow a timeline's link into the console."""
+        executions = self._executions()
+        policy = iam.ManagedPolicy(
+            self,
+            "Readers",
+            description="Reads executions of Duebook's disputes in the console. GetExecutionHistory reveals the "
+            "parameters of every step, and so the task tokens: whoever also may call SendTaskSuccess can end a wait "
+            "with one. What follows is still decided by the dispute's row.",
+            statements=[
+                iam.PolicyStatement(
+                    actions=["states:DescribeStateMachine", "states:ListExecutions"],
+                    resources=[self.machine.state_machine_arn],
+                ),
+                iam.PolicyStatement(
+                    actions=["states:DescribeExecution", "states:GetExecutionHistory"], resources=[executions]
+                ),
+            ],
+        )
+        accept(policy, wildcard_in(self, executions), reason="Any execution of this one machine.")
+        return policy
+
+    def _executions(self) -> str:
+        return Stack.of(self).format_arn(
             service="states",
             resource="execution",
             resource_name=f"{self.machine.state_machine_name}:*",
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
-        function.allow(iam.PolicyStatement(actions=[f"states:{action}"], resources=[executions]))
-        accept(function, wildcard_in(self, executions), reason="Any execution of this one machine.")
 
 
 def _template(machine: sfn.StateMachine) -> CfnResource:

@@ -90,6 +90,7 @@ class Functions(Construct):
             settings={**self._queues, **self._workflow},
         )
         function.allow(
+            self.machine.may_answer(),
             self._data.storage.may(*_COMMIT),
             may_send(self._data.lifecycle.queue, self._data.projection.queue),
         )

@@ -31,7 +31,9 @@ WRITE_SCHEDULES = {f"scheduler:{verb}Schedule" for verb in ("Create", "Update", 
 ALLOWED = {
     "api": COMMIT | {"dynamodb:Query", "lambda:InvokeFunction", "states:GetExecutionHistory", "states:SendTaskSuccess"},
     "dispute": COMMIT | {"dynamodb:ConditionCheckItem", "states:SendTaskSuccess"},
-    "lifecycle_worker": COMMIT | QUEUE_SOURCE | {"sqs:SendMessage", "states:DescribeExecution"},
+    "lifecycle_worker": COMMIT
+    | QUEUE_SOURCE
+    | {"sqs:SendMessage", "states:DescribeExecution", "states:SendTaskSuccess"},
     "payments_worker": COMMIT | QUEUE_SOURCE | {"sqs:SendMessage"},
     "projector": STREAM_SOURCE
     | QUEUE_SOURCE
