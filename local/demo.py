@@ -76,7 +76,7 @@ def play(console: Console, *, travel: bool) -> int:
         ready = time.monotonic()
         console.print(f"Duebook is deployed on the embedded AWS; it is {world.now():%d %B %Y, %H:%M} UTC there.")
         if not world.travels:
-            console.print("Time does not travel here: the same story on deadlines of seconds. It takes 8 minutes.")
+            console.print("Time does not travel here: the same story on deadlines of seconds. It takes 12 minutes.")
         story = Story(world, narrator)
         with console.status("") as status:
             world.watch = _watching(status, world)

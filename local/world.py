@@ -19,8 +19,7 @@ from local.deploy import Outputs, deploy
 from local.emulator import REGION, EmbeddedAws, api_url
 from local.inbox import Inbox
 
-GROUPS = ("Schedules", "Bookings", "Payments", "Operations")
-"""The groups of routes, each with a managed policy."""
+_POLICY = "PolicyArn"
 _POLL_SECONDS = 0.2
 
 
@@ -46,17 +45,22 @@ class World:
         self._scheduler: Any = self._root.client("scheduler")
         self._clients: list[Duebook] = []
         self.watch: Callable[[datetime, datetime], None] = lambda now, goal: None
-        marketplace = self.user("marketplace", *GROUPS, "EventsReader")
+        marketplace = self.user("marketplace", *self.policies)
         self.client = self.client_of(marketplace)
         self.inbox = Inbox(EventReader(marketplace, self.outputs["EventsQueueUrl"]))
 
     # --- callers ---------------------------------------------------------------------------------------------------
 
-    def user(self, name: str, *groups: str) -> boto3.Session:
-        """A new IAM user with the managed policies of these groups (also `EventsReader`), as a session."""
+    @property
+    def policies(self) -> list[str]:
+        """The managed policies that the stacks put out: one for each group of routes, and `EventsReader`."""
+        return [name.removesuffix(_POLICY) for name in self.outputs if name.endswith(_POLICY)]
+
+    def user(self, name: str, *policies: str) -> boto3.Session:
+        """A new IAM user with these managed policies alone, as a session."""
         self._iam.create_user(UserName=name)
-        for group in groups:
-            self._iam.attach_user_policy(UserName=name, PolicyArn=self.outputs[f"{group}PolicyArn"])
+        for policy in policies:
+            self._iam.attach_user_policy(UserName=name, PolicyArn=self.outputs[policy + _POLICY])
         key = self._iam.create_access_key(UserName=name)["AccessKey"]
         return self.aws.session(access_key=key["AccessKeyId"], secret_key=key["SecretAccessKey"])
 
@@ -168,6 +172,36 @@ class World:
         for rule in daily:
             events.disable_rule(Name=rule["Name"])
 
+    @contextmanager
+    def paying(self, payments: str) -> Iterator[None]:
+        """Let the functions that pay be told of another provider for a while, as a deployment of theirs would."""
+        functions: Any = self._root.client("lambda")
+        before = {
+            alias: functions.get_function_configuration(FunctionName=alias)["Environment"]["Variables"]
+            for alias in self._aliases(functions)
+        }
+        paying = {alias: settings for alias, settings in before.items() if "PAYMENTS" in settings}
+        try:
+            for alias, settings in paying.items():
+                _publish(functions, alias, {**settings, "PAYMENTS": payments})
+            yield
+        finally:
+            for alias, settings in paying.items():
+                _publish(functions, alias, settings)
+
+    def table(self) -> Any:
+        """The table itself, for rows that nobody should touch."""
+        return self._root.resource("dynamodb").Table(self.outputs["TableName"])
+
+    @staticmethod
+    def _aliases(functions: Any) -> list[str]:
+        names = [function["FunctionName"] for function in functions.list_functions()["Functions"]]
+        return [
+            f"{name}:{alias['Name']}"
+            for name in names
+            for alias in functions.list_aliases(FunctionName=name)["Aliases"]
+        ]
+
     def deliver(self, wake_ups: Iterable[WakeUp], *, after: timedelta = timedelta()) -> None:
         """Put wake-ups into their lanes' queues, just as a schedule would."""
         for wake_up in wake_ups:
@@ -201,6 +235,14 @@ def deployed(
             yield world
         finally:
             world.close()
+
+
+def _publish(functions: Any, alias: str, settings: Mapping[str, str]) -> None:
+    """A new version with these settings, and the alias moved to it."""
+    function, _, name = alias.partition(":")
+    functions.update_function_configuration(FunctionName=function, Environment={"Variables": settings})
+    version = functions.publish_version(FunctionName=function)["Version"]
+    functions.update_alias(FunctionName=function, Name=name, FunctionVersion=version)
 
 
 def schedule_instant(job: Job) -> datetime:
