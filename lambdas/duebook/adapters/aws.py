@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from botocore.exceptions import ClientError, HTTPClientError
+from botocore import exceptions
+from botocore.exceptions import ClientError
 
 from duebook.domain.errors import AwsFailure, DuebookError
 
@@ -20,7 +21,7 @@ def call(service: str, kinds: Mapping[str, type[AwsFailure]], request: Callable[
         return request()
     except ClientError as error:
         raise failure(service, kinds, code_of(error)) from error
-    except HTTPClientError as error:
+    except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
         raise failure(service, kinds, type(error).__name__) from error
 
 

@@ -5,18 +5,41 @@ a name is taken for 90 days; SendTaskSuccess: TaskTimedOut when the task waits n
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
-from botocore.exceptions import ClientError
-
+from duebook.adapters import aws
 from duebook.domain.errors import AwsFailure, Throttled
 from duebook.domain.times import iso
 
 MOST_EVENTS = 1_000
 """Of one execution, that a timeline shows."""
-_GONE = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken")
-_MISSING = ("ExecutionDoesNotExist", "StateMachineDoesNotExist")
+T = TypeVar("T")
+
+
+class _Taken(AwsFailure):
+    """An execution has, or had, that name."""
+
+
+class _Gone(AwsFailure):
+    """The task does not wait any more."""
+
+
+class _Missing(AwsFailure):
+    """There is no such execution, or no such state machine."""
+
+
+_KINDS: Mapping[str, type[AwsFailure]] = {
+    "ExecutionAlreadyExists": _Taken,
+    "TaskTimedOut": _Gone,
+    "TaskDoesNotExist": _Gone,
+    "InvalidToken": _Gone,
+    "ExecutionDoesNotExist": _Missing,
+    "StateMachineDoesNotExist": _Missing,
+    "ThrottlingException": Throttled,
+    "TooManyRequestsException": Throttled,
+}
 
 
 class StepFunctionsWorkflow:
@@ -28,30 +51,29 @@ class StepFunctionsWorkflow:
 
     def start(self, dispute_id: str, run: int) -> bool:
         body = json.dumps({"dispute_id": dispute_id, "run": run})
+        name = f"{dispute_id}-{run}"
         try:
-            self._client.start_execution(stateMachineArn=self._machine_arn, name=f"{dispute_id}-{run}", input=body)
-        except ClientError as error:
-            if _code(error) == "ExecutionAlreadyExists":
-                return False
-            raise _translated(error) from error
+            _call(lambda: self._client.start_execution(stateMachineArn=self._machine_arn, name=name, input=body))
+        except _Taken:
+            return False
         return True
 
     def is_running(self, dispute_id: str, run: int) -> bool:
+        arn = self._execution(dispute_id, run)
         try:
-            answer = self._client.describe_execution(executionArn=self._execution(dispute_id, run))
-        except ClientError as error:
-            if _code(error) in _MISSING:
-                return False
-            raise _translated(error) from error
+            answer = _call(lambda: self._client.describe_execution(executionArn=arn))
+        except _Missing:
+            return False
         return bool(answer["status"] in ("RUNNING", "PENDING_REDRIVE"))
 
     def succeed(self, token: str) -> bool:
+        """What goes wrong is told without AWS's own error, whose message may quote the token."""
         try:
-            self._client.send_task_success(taskToken=token, output="{}")
-        except ClientError as error:
-            if _code(error) in _GONE:
-                return False
-            raise _translated(error) from None
+            _call(lambda: self._client.send_task_success(taskToken=token, output="{}"))
+        except _Gone:
+            return False
+        except AwsFailure as failure:
+            raise failure from None
         return True
 
     def events(self, dispute_id: str, run: int) -> Sequence[Mapping[str, Any]] | None:
@@ -60,13 +82,9 @@ class StepFunctionsWorkflow:
         arn = self._execution(dispute_id, run)
         for _ in range(10):
             try:
-                page = self._client.get_execution_history(
-                    executionArn=arn, maxResults=MOST_EVENTS, includeExecutionData=False, **more
-                )
-            except ClientError as error:
-                if _code(error) in _MISSING:
-                    return None
-                raise _translated(error) from error
+                page = _call(partial(self._history, arn, more))
+            except _Missing:
+                return None
             found += [
                 {"at": iso(event["timestamp"]), "text": text} for event in page["events"] if (text := _words(event))
             ]
@@ -79,6 +97,11 @@ class StepFunctionsWorkflow:
         region = self._machine_arn.split(":")[3]
         home = f"https://{region}.console.aws.amazon.com/states/home?region={region}"
         return f"{home}#/v2/executions/details/{self._execution(dispute_id, run)}"
+
+    def _history(self, arn: str, more: Mapping[str, str]) -> Any:
+        return self._client.get_execution_history(
+            executionArn=arn, maxResults=MOST_EVENTS, includeExecutionData=False, **more
+        )
 
     def _execution(self, dispute_id: str, run: int) -> str:
         return f"{self._machine_arn.replace(':stateMachine:', ':execution:')}:{dispute_id}-{run}"
@@ -102,12 +125,5 @@ def _words(event: Mapping[str, Any]) -> str | None:
     }.get(kind)
 
 
-def _code(error: ClientError) -> str:
-    return str(error.response["Error"]["Code"])
-
-
-def _translated(error: ClientError) -> AwsFailure:
-    """Names the code alone: a message may quote the token."""
-    code = _code(error)
-    kind = Throttled if "Throttl" in code or code == "TooManyRequestsException" else AwsFailure
-    return kind(f"Step Functions answered {code}", aws_code=code)
+def _call(request: Callable[[], T]) -> T:
+    return aws.call("Step Functions", _KINDS, request)
