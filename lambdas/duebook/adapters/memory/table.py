@@ -323,6 +323,8 @@ def _kept(item: Mapping[str, Any]) -> Item:
     copy: Item = {}
     for name, value in item.items():
         kind = type(value)
+        if type(name) is not str:
+            raise TypeError(f"{name!r} is no attribute's name")
         if kind is str or kind is int or kind is bool:
             copy[name] = value
         elif kind is dict:
