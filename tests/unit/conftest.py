@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from pytest_socket import disable_socket, enable_socket
 
+from tests.unit import event_schemas
 from tests.unit.world import World
 
 settings.register_profile(
@@ -35,6 +36,12 @@ def _no_network(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    """All of Duebook on the in-memory twins, in August, paying through the ledger."""
-    return World(monkeypatch)
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """All of Duebook on the in-memory twins, in August, paying through the ledger.
+
+    Whatever it publishes is held to docs/events.
+    """
+    made = World(monkeypatch)
+    yield made
+    for event in made.bus.events:
+        event_schemas.check(event["detail"])
