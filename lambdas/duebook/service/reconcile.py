@@ -6,11 +6,12 @@ function's time-out, and its state is one small row, so that it can be told wher
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from duebook.domain.booking import Planned, replanned
 from duebook.domain.errors import ConditionFailed, Contention
 from duebook.domain.names import schedule_name, schedule_parts
+from duebook.domain.times import parse
 from duebook.domain.transitions import Step, refresh
 from duebook.service import rows
 from duebook.service.bookings import Bookings
@@ -21,6 +22,8 @@ from duebook.service.rows import Cause
 
 REPORT = ("#reconcile", "report")
 EXAMPLES = 20
+OVERDUE = timedelta(hours=2)
+"""Longer than the sweeper's backoff: a pending job that nobody woke for so long has slipped through it."""
 MOST_ROUNDS = 5_000
 """Invocations one run may take: a run that needs more has a bug."""
 
@@ -41,12 +44,13 @@ class Report:
     orphan_schedules: int = 0
     wrong_schedules: int = 0
     wrong_rows: int = 0
+    overdue_jobs: int = 0
     foreign_schedules: int = 0
     examples: tuple[str, ...] = field(default_factory=tuple)
 
     @property
     def differences(self) -> int:
-        return self.orphan_schedules + self.wrong_schedules + self.wrong_rows
+        return self.orphan_schedules + self.wrong_schedules + self.wrong_rows + self.overdue_jobs
 
 
 def report(bookings: Bookings) -> Report | None:
@@ -90,10 +94,14 @@ def _schedules(bookings: Bookings, schedules: Schedules, queues: Queues, state: 
 
 
 def _jobs(bookings: Bookings, schedules: Schedules, queues: Queues, state: Report) -> Chunk:
-    """Pending jobs whose schedule is missing, or stands for another instant or generation."""
+    """Pending jobs whose schedule is missing, or stands for another instant or generation; and what nobody woke."""
     page = bookings.table.scan(index="due", after=_key(state.after), limit=100)
+    now = bookings.clock()
     for row in page.items:
-        if wants_schedule(row, bookings.clock()):
+        if parse(row["wake_at"]) < now - OVERDUE:
+            queues.project(row["booking_id"], row["job"])
+            state = _note(state, f"{row['job']} of {row['booking_id']} was woken by nobody", overdue_jobs=1)
+        elif wants_schedule(row, now):
             name = schedule_name(row["booking_id"], row["job"])
             found = schedules.get(name)
             if found != request_for(row):

@@ -49,22 +49,21 @@ def _wake_overdue(
     state = bookings.table.get(*STATE)
     last = (now - GRACE).date()
     day = min(date.fromisoformat(state["clean_before"]) if state else (now - FIRST_LOOK_BACK).date(), last)
-    clean_before = day
-    while day <= last and time_left():
+    # The index is read eventually consistent, so a day counts as clean only when it is well over.
+    clean_before, newest = day, (now - timedelta(days=1)).date()
+    all_pushed = True
+    while day <= last and swept.complete:
         for row in _overdue(bookings, day, now - GRACE):
             if swept.woken >= MOST_ROWS or not time_left():
                 swept.complete = False
                 break
             swept.oldest = max(swept.oldest, now - rows.run_at(row))
-            _wake(bookings, queues, row, now)
+            all_pushed = _wake(bookings, queues, row, now) and all_pushed
             swept.woken += 1
-        if not swept.complete:
-            break
+        swept.complete = swept.complete and time_left()
         day += timedelta(days=1)
-        clean_before = day
-    swept.complete = swept.complete and day > last
-    # The index is read eventually consistent, so a day counts as clean only when it is well over.
-    clean_before = min(clean_before, (now - timedelta(days=1)).date())
+        if swept.complete and all_pushed:
+            clean_before = min(day, newest)
     if state is None or state["clean_before"] < clean_before.isoformat():
         bookings.table.write(Put(item={"pk": STATE[0], "sk": STATE[1], "clean_before": clean_before.isoformat()}))
 
@@ -81,16 +80,22 @@ def _overdue(bookings: Bookings, day: date, until: datetime) -> Iterator[Item]:
                     break
 
 
-def _wake(bookings: Bookings, queues: Queues, row: Item, now: datetime) -> None:
-    """Push the row's `wake_at` out first: a crash in between costs one backoff, never a job."""
+def _wake(bookings: Bookings, queues: Queues, row: Item, now: datetime) -> bool:
+    """Push the row's `wake_at` out first: a crash in between costs one backoff, never a job.
+
+    False when the row was held by another transaction: its day is not clean yet.
+    """
     overdue = now - rows.run_at(row)
     backoff = min(LONGEST_BACKOFF, max(FIRST_BACKOFF, overdue))
     try:
         bookings.table.write(rows.job_wake_later(row, now + backoff))
-    except (ConditionFailed, Contention):
-        return
+    except ConditionFailed:
+        return True
+    except Contention:
+        return False
     wake_up = WakeUp(booking_id=row["booking_id"], job=row["job"], generation=row["generation"])
     queues.wake(row["lane"], wake_up, source="sweep")
+    return True
 
 
 def _publish_stuck(bookings: Bookings, bus: Bus, now: datetime, swept: Swept, time_left: Callable[[], bool]) -> None:

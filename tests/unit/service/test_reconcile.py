@@ -104,7 +104,8 @@ def found(world: World) -> dict[str, int]:
     saved = report(world.bookings)
     assert saved is not None
     assert saved.phase == "done"
-    counts = {name: getattr(saved, name) for name in ("orphan_schedules", "wrong_schedules", "wrong_rows")}
+    kinds = ("orphan_schedules", "wrong_schedules", "wrong_rows", "overdue_jobs")
+    counts = {name: getattr(saved, name) for name in kinds}
     assert saved.differences == sum(counts.values())
     return {name: count for name, count in counts.items() if count}
 
@@ -151,12 +152,13 @@ def test_a_schedule_that_is_not_ours_is_told_and_left_alone(world: World) -> Non
     assert world.schedules.requests["Someone.Else"] == foreign
 
 
-def test_a_job_that_is_due_now_needs_no_schedule(world: World) -> None:
+def test_a_job_that_is_due_needs_no_schedule_and_one_that_nobody_woke_for_hours_is_woken(world: World) -> None:
     booked(world)
+    overdue = len(world.schedules.requests)
     world.schedules.requests.clear()
     world.now = RELEASE + DAY
     world.reconcile()
-    assert found(world) == {}
+    assert found(world) == {"overdue_jobs": overdue}
 
 
 def test_after_the_loss_of_every_schedule_one_run_restores_them_all(world: World) -> None:
