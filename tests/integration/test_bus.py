@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from duebook.adapters.bus import EventBridgeBus
+from duebook.adapters.bus import EventBridgeBus, entry_of, size_of
 from duebook.adapters.memory import MemoryBus
 from duebook.service.ports import Bus
 from tests.integration.conftest import REGION, Client
@@ -148,6 +148,16 @@ def test_events_are_sent_in_order_in_requests_of_at_most_ten_and_256_kb(
     assert [len(batch) for batch in wire.batches] == batches
     sent = [json.loads(entry["Detail"])["id"] for batch in wire.batches for entry in batch]
     assert sent == [f"b1:{at}" for at in range(len(sizes))]
+
+
+@pytest.mark.parametrize(("missing", "batches"), [(0, [1, 1]), (1, [2])])
+def test_a_request_has_less_than_256_kb_all_entries_together(
+    client: Client, wire: Wire, missing: int, batches: list[int]
+) -> None:
+    empty = sum(size_of(entry_of(envelope(number), "default")) for number in (0, 1))
+    sizes = (100 * KB, 156 * KB - empty - missing)
+    EventBridgeBus(client("events"), "default").publish([envelope(at, size) for at, size in enumerate(sizes)])
+    assert [len(batch) for batch in wire.batches] == batches
 
 
 def test_every_entry_names_the_bus(client: Client, wire: Wire) -> None:

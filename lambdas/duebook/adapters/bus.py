@@ -9,8 +9,8 @@ from duebook.domain.errors import DuebookError
 
 SOURCE = "duebook"
 MOST_ENTRIES = 10
-LARGEST_REQUEST = 256 * 1024
-"""Bytes of one PutEvents request, all entries together (user guide, "Calculating PutEvents event entry size")."""
+LARGEST_REQUEST = 256 * 1024 - 1
+"""Bytes of one PutEvents request, all entries together: "less than 256 KB" (API reference, PutEvents)."""
 Entry = Mapping[str, str]
 
 
