@@ -19,7 +19,7 @@ START = datetime(2026, 11, 9, tzinfo=UTC)
 WEEK = timedelta(days=7)
 HOUR = timedelta(hours=1)
 JOBS = ("close_event", "complete", "remind_guest")
-BOOKINGS = 40
+BOOKINGS = 20
 
 
 @dataclass
@@ -33,12 +33,12 @@ class Reads:
 
 @pytest.fixture(scope="module")
 def week(client: Client) -> Table:
-    """120 pending jobs of one week, and as many outside of it."""
+    """60 pending jobs of one week, and as many outside of it."""
     table = on_dynamodb(client, "duebook-listings")
     for number in range(BOOKINGS):
         for offset, job in enumerate(JOBS):
             for shift in (timedelta(), 2 * WEEK):
-                at = START + shift + number * 4 * HOUR + offset * HOUR
+                at = START + shift + number * 8 * HOUR + offset * HOUR
                 booking = f"b{number}" if not shift else f"later{number}"
                 planned = Planned(run_at=at, generation=1)
                 table.write(rows.job_write(booking, job, planned, NOW, {"payload": "x" * 500}, ()))
