@@ -32,6 +32,10 @@ class ServiceFunction(Construct):
 
     `timeout` in seconds, `memory` in MB. The role can write this function's logs and traces and nothing else until
     `allow` is called. Sources and callers name the `alias`, never the function.
+
+    `calls_itself`: it goes on by invoking itself, and counts its rounds. Lambda stops any other function after about
+    16 invocations in one chain over Lambda, SQS, SNS or S3, an asynchronous one without a trace but a metric (Lambda
+    developer guide, "Use Lambda recursive loop detection to prevent infinite loops").
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class ServiceFunction(Construct):
         settings: Mapping[str, str],
         timeout: int,
         memory: int = 512,
+        calls_itself: bool = False,
     ) -> None:
         super().__init__(scope, id)
         own_logs = log_group(self, "Logs", environment=environment)
@@ -66,6 +71,7 @@ class ServiceFunction(Construct):
             tracing=lambda_.Tracing.ACTIVE,
             timeout=Duration.seconds(timeout),
             memory_size=memory,
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if calls_itself else None,
             environment={
                 "LOG_LEVEL": environment.log_level,
                 "POWERTOOLS_METRICS_NAMESPACE": "Duebook",

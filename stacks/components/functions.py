@@ -214,10 +214,12 @@ class Functions(Construct):
         return function
 
     def _reconciler(self) -> ServiceFunction:
+        """It goes on by invoking itself, up to the rounds that its service counts, and so may call itself."""
         function = self._function(
             "Reconciler",
             handler="reconciler",
             timeout=300,
+            calls_itself=True,
             settings={**self._queues, **self._schedules},
         )
         function.allow(
@@ -237,7 +239,9 @@ class Functions(Construct):
         )
         return function
 
-    def _function(self, id: str, *, handler: str, timeout: int, settings: dict[str, str]) -> ServiceFunction:
+    def _function(
+        self, id: str, *, handler: str, timeout: int, settings: dict[str, str], calls_itself: bool = False
+    ) -> ServiceFunction:
         return ServiceFunction(
             self,
             id,
@@ -245,6 +249,7 @@ class Functions(Construct):
             code=self._code,
             environment=self._environment,
             timeout=timeout,
+            calls_itself=calls_itself,
             settings={"TABLE_NAME": self._data.storage.table.table_name, **settings},
         )
 

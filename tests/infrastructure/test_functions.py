@@ -49,3 +49,14 @@ def test_the_api_answers_before_the_gateway_gives_up(everywhere: Synthesized) ->
 
 def test_the_functions_share_one_asset(everywhere: Synthesized) -> None:
     assert len({function["Properties"]["Code"]["S3Key"] for function in everywhere.functions.values()}) == 1
+
+
+def test_only_the_reconciler_may_call_itself(everywhere: Synthesized) -> None:
+    """Lambda stops a chain of about 16 invocations, and a reconcile run takes as many rounds as the data needs. A
+    worker whose wake-up goes round in circles is stopped: the dead letters' recorder has it woken again later."""
+    loops = {
+        handler: function["Properties"]["RecursiveLoop"]
+        for handler, function in everywhere.functions.items()
+        if "RecursiveLoop" in function["Properties"]
+    }
+    assert loops == {"reconciler": "Allow"}
