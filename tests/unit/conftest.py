@@ -11,7 +11,7 @@ from tests.unit.world import World
 
 settings.register_profile(
     "unit",
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

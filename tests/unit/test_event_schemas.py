@@ -16,7 +16,7 @@ from duebook.service.commands import DisputeCommands
 from duebook.service.ports import Delete
 from tests.unit.builders import AUGUST, DAY, END, HOUR, MINUTE, RELEASE
 from tests.unit.event_schemas import FOLDER, check, documented, schemas
-from tests.unit.test_import_directions import MODULES, tree_of
+from tests.unit.test_import_directions import MODULES, nodes_of
 from tests.unit.world import World
 
 TYPE = re.compile(r"(booking|job|payment|dispute)\.[a-z_]+")
@@ -29,7 +29,7 @@ def types_in_the_code() -> set[str]:
     found = set()
     for path in MODULES:
         if {"domain", "service"} & set(path.parts):
-            nodes = ast.walk(tree_of(path))
+            nodes = nodes_of(path)
             found |= {
                 str(node.value) for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
             }

@@ -3,7 +3,7 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -52,18 +52,19 @@ def layer_of(module: str) -> str | None:
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of the file's syntax tree."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
 
 
 @cache
 def imports_of(path: Path) -> frozenset[str]:
     """Every module that is imported anywhere in the file, also inside a function."""
-    return frozenset(_imports(tree_of(path)))
+    return frozenset(_imports(nodes_of(path)))
 
 
-def _imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -106,14 +107,14 @@ def test_a_module_imports_only_what_its_layer_may(path: Path) -> None:
 @pytest.mark.parametrize("path", [path for path in MODULES if layer_of(name_of(path)) == "domain"], ids=name_of)
 def test_the_domain_is_pure(path: Path) -> None:
     assert not imports_of(path) & {"os", "random", "secrets", "socket", "time", "uuid", "threading", "subprocess"}
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Attribute):
             assert node.attr not in ("now", "utcnow", "today"), "the clock is an argument"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_the_environment_is_read_by_settings_and_wiring_alone(path: Path) -> None:
-    reads = [node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)]
+    reads = [node.attr for node in nodes_of(path) if isinstance(node, ast.Attribute)]
     if not {"environ", "getenv"}.isdisjoint(reads):
         assert name_of(path) in ("duebook.settings", "duebook.wiring")
 
@@ -154,7 +155,7 @@ RESERVED = frozenset(
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_no_log_line_uses_a_name_that_python_s_logging_keeps_for_itself(path: Path) -> None:
     """Kind: `extra={"message": ...}` raises KeyError, so the record it stands in fails and comes again and again."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.keyword) and node.arg == "extra" and isinstance(node.value, ast.Dict):
             keys = {key.value for key in node.value.keys if isinstance(key, ast.Constant)}
             assert not keys & RESERVED

@@ -82,7 +82,7 @@ STORED = {
 
 
 @pytest.mark.parametrize("name", STORED)
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_every_stored_type_is_read_back_as_it_was_written(name: str, data: st.DataObject) -> None:
     as_type, values = STORED[name]
