@@ -46,7 +46,9 @@ class AppStack(Stack):
             code=service_code(self, environment=environment),
             environment=environment,
         )
-        http = ServiceApi(self, "Http", function=functions.api, environment=environment)
+        http = ServiceApi(
+            self, "Http", function=functions.api, environment=environment, webhook=functions.stripe_webhook
+        )
         outputs = {
             "ApiId": http.api.api_id,
             "ApiUrl": http.api.api_endpoint,

@@ -1,6 +1,7 @@
 """The environments that the app can be synthesized for, and the settings a deployer may change with `-c`."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,8 +9,18 @@ from typing import Any
 
 from stacks import ROOT
 
-PAYMENTS = ("external", "ledger")
-"""Who moves money: the marketplace, asked by an event; or a ledger in the table, which moves none."""
+PAYMENTS = ("external", "ledger", "stripe")
+"""Who moves money: the marketplace, asked by an event; a ledger in the table, which moves none; or Stripe."""
+STRIPE_SECRETS: Mapping[str, str] = {
+    "stripe_secret": "Stripe's API key",
+    "stripe_webhook_secret": "the signing secret of Stripe's webhook",
+}
+"""Settings that name a secret of Secrets Manager, and what that secret holds."""
+
+_SECRET_NAME = r"[0-9A-Za-z/_+=.@-]{1,512}"
+_SECRET_ARN = rf"arn:[a-z-]+:secretsmanager:[0-9a-z-]+:[0-9]{{12}}:secret:{_SECRET_NAME}-[0-9A-Za-z]{{6}}"
+_SECRET_ITSELF = re.compile(r"(sk|rk|pk|whsec)_")
+_THIS_MACHINE = r"http://127\.0\.0\.1:[0-9]{1,5}"
 
 
 class SettingError(ValueError):
@@ -20,7 +31,9 @@ class SettingError(ValueError):
 class Environment:
     """What differs between deployments.
 
-    `payments`: one of `PAYMENTS`. `policy`: the marketplace's overrides of the default policy, as JSON. `keep`: data
+    `payments`: one of `PAYMENTS`. `stripe_secret` and `stripe_webhook_secret`: name or ARN of the secrets that hold
+    Stripe's API key and its webhook's signing secret. `stripe_api_base`: where the embedded AWS finds Stripe, which is
+    a fake on this machine. `policy`: the marketplace's overrides of the default policy, as JSON. `keep`: data
     outlives its stack, and deleting it takes two steps. `log_days`: log retention. `sweep_minutes`: the most a job
     whose schedule was lost waits for the sweeper, beside its grace. `*_concurrency`: the most workers a lane runs at
     once (2 to 1,000). `requests_per_second` and `burst` bound the HTTP API.
@@ -28,6 +41,9 @@ class Environment:
 
     name: str
     payments: str
+    stripe_secret: str | None = None
+    stripe_webhook_secret: str | None = None
+    stripe_api_base: str | None = None
     policy: str = "{}"
     keep: bool
     log_level: str = "INFO"
@@ -68,11 +84,11 @@ ENVIRONMENTS: Mapping[str, Environment] = {
 }
 
 DEFAULT = "dev"
-SETTINGS = ("env", "payments", "policy")
+SETTINGS = ("env", "payments", "policy", *STRIPE_SECRETS, "stripe_api_base")
 
 
 def environment_from(settings: Mapping[str, Any]) -> Environment:
-    """The environment that `-c env=`, `-c payments=` and `-c policy=` ask for; absent ones are None or missing.
+    """The environment that the settings `-c <one of SETTINGS>=` ask for; absent ones are None or missing.
 
     Raises SettingError, whose message says what is allowed.
     """
@@ -88,7 +104,42 @@ def environment_from(settings: Mapping[str, Any]) -> Environment:
             f"-c payments=ledger: the ledger moves no money and is for the embedded AWS only, not for {name!r}; "
             "use -c payments=external"
         )
-    return replace(environment, payments=payments, policy=_policy(settings.get("policy") or "{}"))
+    paid = replace(environment, payments=payments, policy=_policy(settings.get("policy") or "{}"))
+    stripe = {name: settings[name] for name in (*STRIPE_SECRETS, "stripe_api_base") if settings.get(name)}
+    if payments != "stripe":
+        if stripe:
+            raise SettingError(f"-c {next(iter(stripe))}= is for -c payments=stripe, and payments is {payments}")
+        return paid
+    _check_secrets(stripe)
+    _check_api_base(stripe.get("stripe_api_base"), environment)
+    return replace(paid, **stripe)
+
+
+def _check_secrets(given: Mapping[str, Any]) -> None:
+    """Two secrets, by name or ARN. What is given instead is not repeated: it may be the secret itself."""
+    for name, what in STRIPE_SECRETS.items():
+        value = given.get(name)
+        if value is None:
+            raise SettingError(
+                f"-c payments=stripe needs -c {name}=, the name or ARN of the Secrets Manager secret with {what}"
+            )
+        if _SECRET_ITSELF.match(str(value)) or not re.fullmatch(f"{_SECRET_NAME}|{_SECRET_ARN}", str(value)):
+            raise SettingError(f"-c {name}= is neither name nor ARN of a secret; put {what} into Secrets Manager")
+    if len({given[name] for name in STRIPE_SECRETS}) < len(STRIPE_SECRETS):
+        raise SettingError(
+            f"-c {' and -c '.join(STRIPE_SECRETS)} name the same secret: the function that anybody can call may not "
+            "read the key that moves money"
+        )
+
+
+def _check_api_base(given: Any, environment: Environment) -> None:
+    if not environment.embedded:
+        if given is not None:
+            raise SettingError(f"-c stripe_api_base= is for the embedded AWS only, not for {environment.name!r}")
+    elif not re.fullmatch(_THIS_MACHINE, str(given)):
+        raise SettingError(
+            "-c stripe_api_base= has to be http://127.0.0.1:PORT of a fake: the embedded AWS never calls Stripe itself"
+        )
 
 
 def _policy(overrides: Any) -> str:

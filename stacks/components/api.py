@@ -1,4 +1,7 @@
-"""The HTTP API: every route asks for AWS credentials, and each group of routes is granted by its own policy."""
+"""The HTTP API: every route asks for AWS credentials, and each group of routes is granted by its own policy.
+
+Stripe's webhook is the one exception.
+"""
 
 import json
 import re
@@ -12,7 +15,7 @@ from constructs import Construct
 
 from stacks.components.findings import accept, wildcard_in
 from stacks.components.function import ServiceFunction, log_group
-from stacks.components.routes import ROUTES, Route
+from stacks.components.routes import ROUTES, STRIPE_WEBHOOK, Route
 from stacks.environments import Environment
 
 _ACCESS_LOG = {
@@ -31,15 +34,30 @@ _ACCESS_LOG = {
     }.items()
 }
 
+WEBHOOK_RATE, WEBHOOK_BURST = 25, 50
+"""Requests a second of Stripe's webhook; what is refused, Stripe sends again for up to three days
+(docs.stripe.com/webhooks, "Retry behavior")."""
+
 
 class ServiceApi(Construct):
     """An HTTP API in front of one function, with access logs and throttling on its default stage.
+
+    `webhook`: the function behind the route that anybody can call, which has lower limits of its own, so that a flood
+    there takes nothing from the callers who signed.
 
     `policies`: a managed policy for each group of routes. IAM matches the request's path and its `*` also matches
     `/`, so a grant of `PUT /bookings/*` takes in `PUT /bookings/*/jobs/*`: who may write a booking may set its jobs.
     """
 
-    def __init__(self, scope: Construct, id: str, *, function: ServiceFunction, environment: Environment) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        function: ServiceFunction,
+        environment: Environment,
+        webhook: ServiceFunction | None = None,
+    ) -> None:
         super().__init__(scope, id)
         self.api = apigateway.HttpApi(
             self,
@@ -48,7 +66,7 @@ class ServiceApi(Construct):
             create_default_stage=False,
             default_authorizer=authorizers.HttpIamAuthorizer(),
         )
-        apigateway.CfnStage(
+        stage = apigateway.CfnStage(
             self,
             "Stage",
             api_id=self.api.api_id,
@@ -66,7 +84,23 @@ class ServiceApi(Construct):
         for routes in ROUTES.values():
             for method, path in routes:
                 self.api.add_routes(path=path, methods=[apigateway.HttpMethod[method]], integration=integration)
+        if webhook is not None:
+            self._open(stage, webhook)
         self.policies = {group: self._policy(group) for group in ROUTES}
+
+    def _open(self, stage: apigateway.CfnStage, webhook: ServiceFunction) -> None:
+        method, path = STRIPE_WEBHOOK
+        [route] = self.api.add_routes(
+            path=path,
+            methods=[apigateway.HttpMethod[method]],
+            integration=integrations.HttpLambdaIntegration("StripeWebhook", webhook.alias),
+            authorizer=apigateway.HttpNoneAuthorizer(),
+        )
+        accept(route, "AwsSolutions-APIG4", reason="Stripe signs its events, and the function checks the signature.")
+        stage.route_settings = {
+            f"{method} {path}": {"ThrottlingRateLimit": WEBHOOK_RATE, "ThrottlingBurstLimit": WEBHOOK_BURST}
+        }
+        stage.node.add_dependency(route)  # settings of a route that does not exist yet are refused
 
     def _policy(self, group: str) -> iam.ManagedPolicy:
         resources = [self._arn(route) for route in ROUTES[group]]

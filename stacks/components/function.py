@@ -83,6 +83,10 @@ class ServiceFunction(Construct):
         accept(self, ANY_RESOURCE, reason="X-Ray's write actions know no resource.")
         accept(self, "AwsSolutions-L1", reason="The dependencies are pinned and tested for this runtime.")
 
+    def tell(self, setting: str, value: str) -> None:
+        """Set one more environment variable."""
+        self.function.add_environment(setting, value)
+
     def allow(self, *statements: iam.PolicyStatement) -> None:
         """Add to what the function's role may do."""
         for statement in statements:

@@ -11,7 +11,9 @@ from stacks.components.dispute import DisputeMachine
 from stacks.components.function import ServiceFunction
 from stacks.components.lanes import LIFECYCLE, PAYMENTS, PROJECTION, RECORDING, may_send
 from stacks.components.scheduling import Scheduling
+from stacks.components.secrets import may_read_secret
 from stacks.components.sources import consume_queue, follow_table
+from stacks.components.storage import ATTENTION, DAY, DUE
 from stacks.data_stack import DataStack
 from stacks.environments import Environment
 
@@ -60,6 +62,7 @@ class Functions(Construct):
         self.publisher = self._publisher()
         self.recorder = self._recorder()
         self.sweeper = self._sweeper()
+        self.stripe_webhook = self._stripe_webhook() if environment.stripe_webhook_secret else None
 
     def _api(self, reconciler: ServiceFunction) -> ServiceFunction:
         function = self._function(
@@ -112,6 +115,7 @@ class Functions(Construct):
             timeout=PAYMENTS.timeout,
             settings={**self._queues, "PAYMENTS": self._environment.payments},
         )
+        self._let_call_stripe(function)
         function.allow(
             self._data.storage.may(*_COMMIT),
             may_send(self._data.payments.queue, self._data.projection.queue),
@@ -199,7 +203,7 @@ class Functions(Construct):
         )
         function.allow(
             self._data.storage.may("GetItem", "UpdateItem", "PutItem"),
-            self._data.storage.may_on_index("Query"),
+            self._data.storage.may_on_index("Query", indexes=[DUE, ATTENTION]),
             may_send(self._data.lifecycle.queue, self._data.payments.queue),
             self._data.events.may_publish(),
         )
@@ -224,7 +228,8 @@ class Functions(Construct):
         )
         function.allow(
             self._data.storage.may(*_COMMIT, "Query", "Scan"),
-            self._data.storage.may_on_index("Scan", indexes=["due"]),
+            self._data.storage.may_on_index("Scan", indexes=[DUE]),
+            self._data.storage.may_on_index("Query", indexes=[DAY]),
             may_send(self._data.projection.queue),
         )
         self._scheduling.let_compare(function)
@@ -238,6 +243,29 @@ class Functions(Construct):
             targets=[targets.LambdaFunction(function.alias)],
         )
         return function
+
+    def _stripe_webhook(self) -> ServiceFunction:
+        """The one function that anybody can call: it reads its own secret alone, and no index. It is called for less
+        than the 30 s after which the gateway gives up."""
+        assert self._environment.stripe_webhook_secret is not None
+        function = self._function(
+            "StripeWebhook",
+            handler="stripe_webhook",
+            timeout=20,
+            settings={"STRIPE_WEBHOOK_SECRET_ARN": self._environment.stripe_webhook_secret},
+        )
+        function.allow(
+            self._data.storage.may(*_COMMIT), may_read_secret(self, self._environment.stripe_webhook_secret)
+        )
+        return function
+
+    def _let_call_stripe(self, function: ServiceFunction) -> None:
+        """Tell a function which secret holds Stripe's API key, and let it read that."""
+        if self._environment.stripe_secret is not None:
+            function.tell("STRIPE_SECRET_ARN", self._environment.stripe_secret)
+            function.allow(may_read_secret(self, self._environment.stripe_secret))
+        if self._environment.stripe_api_base is not None:
+            function.tell("STRIPE_API_BASE", self._environment.stripe_api_base)
 
     def _function(
         self, id: str, *, handler: str, timeout: int, settings: dict[str, str], calls_itself: bool = False

@@ -1,4 +1,4 @@
-"""The HTTP API's routes, by the group in which they are granted."""
+"""The HTTP API's routes, by the group in which they are granted; and the one that nobody is granted."""
 
 from collections.abc import Mapping, Sequence
 
@@ -37,11 +37,26 @@ ROUTES: Mapping[str, Sequence[Route]] = {
     "payments": (
         ("GET", "/payments/{payment_id}"),
         ("POST", "/payments/{payment_id}/result"),
+        ("POST", "/payments/{payment_id}/retry"),
+        ("GET", "/bookings/{booking_id}/ledger"),
+        ("PUT", "/chefs/{chef_id}"),
+        ("GET", "/chefs/{chef_id}"),
+        ("POST", "/chefs/{chef_id}/hold"),
+        ("POST", "/chefs/{chef_id}/unhold"),
+        ("GET", "/chefs/{chef_id}/parked"),
     ),
     "operations": (
         ("GET", "/dead-letters"),
         ("POST", "/bookings/{booking_id}/jobs/{job}/redrive"),
         ("POST", "/reconcile"),
         ("GET", "/reconcile"),
+        ("GET", "/ledger/trial-balance"),
+        ("GET", "/ledger/reconciliation"),
+        ("POST", "/payouts/pause"),
+        ("POST", "/payouts/resume"),
+        ("GET", "/payouts"),
     ),
 }
+
+STRIPE_WEBHOOK: Route = ("POST", "/webhooks/stripe")
+"""The one route without IAM: Stripe can't sign as an AWS caller, so the function checks Stripe's own signature."""

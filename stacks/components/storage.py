@@ -1,4 +1,4 @@
-"""The one table, with its two sparse indexes and its stream."""
+"""The one table, with its three sparse indexes and its stream."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,8 @@ from constructs import Construct
 
 DUE = "due"
 ATTENTION = "attention"
-INDEXES = (DUE, ATTENTION)
+DAY = "day"
+INDEXES = (DUE, ATTENTION, DAY)
 
 PROJECTED = (
     "attempts",
@@ -27,7 +28,8 @@ PROJECTED = (
     "status",
     "wake_at",
 )
-"""What a reader of an index sees beside the keys. At most 20 an index and 100 a table; payloads stay out."""
+"""What a reader of `due` and `attention` sees beside the keys. At most 20 an index and 100 a table; payloads stay out.
+`day` holds ledger entries alone, and all of each."""
 
 
 class BookingTable(Construct):
@@ -57,8 +59,8 @@ class BookingTable(Construct):
                 index_name=index,
                 partition_key=_string(f"{index}_pk"),
                 sort_key=_string(f"{index}_sk"),
-                projection_type=dynamodb.ProjectionType.INCLUDE,
-                non_key_attributes=list(PROJECTED),
+                projection_type=dynamodb.ProjectionType.ALL if index == DAY else dynamodb.ProjectionType.INCLUDE,
+                non_key_attributes=None if index == DAY else list(PROJECTED),
             )
 
     @property
