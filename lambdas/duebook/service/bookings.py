@@ -124,6 +124,9 @@ class Bookings:
                 drop = ("payload",) if replaces and step.payload is None else ()
                 writes.append(rows.job_write(after.booking_id, job, planned, step.at, more, drop))
         writes += [Put(item=rows.payment_row(payment, step.at)) for payment in step.payments]
+        charge_ref = after.engagement.charge_ref if after.engagement else None
+        if charge_ref and not (before and before.engagement and before.engagement.charge_ref == charge_ref):
+            writes.append(rows.charge_put(after, charge_ref))
         if step.dispute_texts is not None:
             writes.append(rows.dispute_update(step, step.dispute_texts))
         payload = None

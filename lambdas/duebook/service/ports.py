@@ -185,6 +185,13 @@ class PaymentProvider(Protocol):
         """Look the payment up by its reference; None when the provider surely has none."""
 
 
+class SignedEvents(Protocol):
+    """What the payment provider posts to its webhook."""
+
+    def read(self, body: str, signature: str | None) -> Mapping[str, Any]:
+        """The event, once its signature is verified. Raises `InvalidRequest`."""
+
+
 class Workflow(Protocol):
     """The dispute's Step Functions state machine; an execution is named `<dispute_id>-<run>`."""
 

@@ -9,6 +9,7 @@
 | dispute | `dispute#<dispute_id>` | `attention` while it waits for the chef, a mediator or a person |
 | task token | `token#<dispute_id>` | |
 | idempotency key | `key#<key>` | |
+| charge | `charge` (partition `charge#<charge_ref>`: whose capture it is) | |
 
 The partition is the booking id. Rows of the service itself have a `#` in their partition, which no booking id has.
 """
@@ -49,6 +50,7 @@ JOB_PREFIX = "job#"
 HISTORY_PREFIX = "history#"
 PAYMENT_PREFIX = "payment#"
 DISPUTE_PREFIX = "dispute#"
+CHARGE_SK = "charge"
 
 _IN_DUE = ("due_pk", "due_sk")
 _IN_ATTENTION = ("attention_pk", "attention_sk")
@@ -162,6 +164,11 @@ def payment_row(payment: Payment, now: datetime) -> Item:
     if payment.needs_attention:
         row |= {"since": iso(now), **attention_keys(NEEDS_ATTENTION, payment.payment_id, now)}
     return row
+
+
+def charge_put(booking: Booking, charge_ref: str) -> Put:
+    """By this the booking is found when the provider tells of something that happened to its charge."""
+    return Put(item={"pk": f"charge#{charge_ref}", "sk": CHARGE_SK, "booking_id": booking.booking_id})
 
 
 def read_payment(row: Mapping[str, Any]) -> Payment:
