@@ -26,7 +26,7 @@ LARGEST_TRANSACTION = 4 * 1024 * 1024
 MOST_TRIES = 4
 FIRST_PAUSE = 0.05
 """Seconds; doubled with each try, and a random part of it is waited."""
-INDEXES = {"due": ("due_pk", "due_sk"), "attention": ("attention_pk", "attention_sk")}
+INDEXES = {name: (f"{name}_pk", f"{name}_sk") for name in ("due", "attention", "day")}
 """Index → its partition and sort key."""
 
 CANCELLED = "TransactionCanceledException"

@@ -90,6 +90,26 @@ class OpenPayment:
     kind: Kind
     amount: int
     next_attempt_at: datetime | None
+    parked: bool = False
+
+
+class OutsideKind(StrEnum):
+    CHARGEBACK = "chargeback"
+    REFUND = "refund"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """Money of the charge that went without us: a chargeback, or a refund made by hand at the provider.
+
+    `is_open`: a chargeback that is not decided, which freezes payout and refund; its money is gone meanwhile.
+    `is_back`: it was won, or the refund failed, so the money is here again.
+    """
+
+    kind: OutsideKind
+    amount: int
+    is_open: bool = False
+    is_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +135,12 @@ class Engagement:
     """`refunded`, `paid_out` and `fee` as decided; the payment rows tell whether the money has moved."""
     payments_made: int = 0
     payments: Mapping[int, OpenPayment] = field(default_factory=lambda: MappingProxyType({}))
+    outside: Mapping[str, Outside] = field(default_factory=lambda: MappingProxyType({}))
+    """The provider's id of a chargeback or of a refund by hand → what it took."""
+    reclaimed: int = 0
+    """What the chef owes or has given back of `paid_out`: the sum of all reversals decided."""
+    reversed: int = 0
+    """Of `reclaimed`, what came back."""
     dispute: Dispute | None = None
     """The one dispute a booking can have; kept when it has ended."""
     request_hash: str = ""
@@ -124,6 +150,21 @@ class Engagement:
     def is_disputed(self) -> bool:
         """An open dispute freezes completion and payout."""
         return self.dispute is not None and self.dispute.is_open
+
+    @property
+    def gone(self) -> int:
+        """What chargebacks and refunds by hand took of the charge, in minor units."""
+        return sum(item.amount for item in self.outside.values() if not item.is_back)
+
+    @property
+    def is_frozen(self) -> bool:
+        """A chargeback is open: neither payout nor refund goes."""
+        return any(item.is_open for item in self.outside.values())
+
+    @property
+    def receivable(self) -> int:
+        """What the chef still owes."""
+        return self.reclaimed - self.reversed
 
     @property
     def reject_at(self) -> datetime:
@@ -198,7 +239,7 @@ def lifecycle_jobs(engagement: Engagement) -> dict[str, datetime]:
             pass
     if engagement.state in (State.PAID, State.EVENT_CLOSED) and not engagement.is_disputed:
         jobs["complete_order"] = engagement.complete_at
-    if engagement.state in PAYABLE and not engagement.is_disputed:
+    if engagement.state in PAYABLE and not engagement.is_disputed and not engagement.is_frozen:
         jobs["release_payment"] = engagement.release_at
     if engagement.dispute is not None and engagement.dispute.watch_at is not None:
         jobs[WATCH_DISPUTE] = engagement.dispute.watch_at

@@ -19,11 +19,19 @@ RETRY_DELAYS = tuple(timedelta(minutes=m) for m in (1, 5, 15, 60, 180, 360))
 ASK_AGAIN = timedelta(hours=12)
 MOST_ATTEMPTS = 20
 """Then a person has to look: nothing is retried for ever."""
+PARKED_LOOK = timedelta(days=1)
+"""How often a parked payment is checked again, beside the hold's end, which wakes it at once."""
+PAUSED_LOOK = timedelta(hours=1)
+LONGEST_PARKED = timedelta(days=90)
+"""Then a person has to look: it stays listed under its chef, and the hold's end still wakes it."""
 
 
 class Kind(StrEnum):
+    """`payout` to the chef, `refund` to the customer, `reversal`: back from the chef, of a payout that was made."""
+
     PAYOUT = "payout"
     REFUND = "refund"
+    REVERSAL = "reversal"
 
 
 class Status(StrEnum):
@@ -31,11 +39,19 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
     DONE = "done"
     FAILED = "failed"
+    MISMATCHED = "mismatched"
+    """The provider has our reference with another amount, currency or destination: never sent again."""
+    VOID = "void"
+    """Nothing is left to move: it was decided otherwise before anything was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
-    """One payout or refund. `amount` in minor units; `payment_id` is the reference the provider is given."""
+    """One payout, refund or reversal. `amount` in minor units; `payment_id` is the reference the provider is given.
+
+    `account`: the chef's connected account as it was when the epoch's first send was claimed, so that one key always
+    carries the same parameters. `of_ref`: for a reversal, the provider's id of the payout that it takes back.
+    """
 
     payment_id: str
     booking_id: str
@@ -56,6 +72,9 @@ class Payment:
     look_up_first: bool = False
     provider_ref: str | None = None
     reason: str | None = None
+    account: str | None = None
+    of_ref: str | None = None
+    parked_since: datetime | None = None
 
     @property
     def key(self) -> str:
@@ -67,9 +86,14 @@ class Payment:
         return self.status in (Status.INTENT, Status.UNKNOWN)
 
     @property
+    def is_unsent(self) -> bool:
+        """Surely nothing moved and nothing is under way: never sent, or definitely refused. It may still be changed."""
+        return self.status in (Status.INTENT, Status.FAILED)
+
+    @property
     def needs_attention(self) -> bool:
         """No automatic attempt follows: it failed for sure, or too many attempts stayed without an answer."""
-        return self.status is Status.FAILED or (self.is_open and self.next_attempt_at is None)
+        return self.status in (Status.FAILED, Status.MISMATCHED) or (self.is_open and self.next_attempt_at is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +123,25 @@ class Asked:
     """The marketplace was asked by event and will answer through the API."""
 
 
-Outcome = Done | Failed | Uncertain | Asked
+@dataclass(frozen=True, slots=True)
+class Mismatched:
+    """The provider has our reference with another amount, currency or destination: an alarm, and never sent again."""
+
+    reason: str
+
+
+Outcome = Done | Failed | Uncertain | Asked | Mismatched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Movement:
+    """Money that the provider says it moved for one of our references; `amount` in minor units of `currency`."""
+
+    payment_id: str
+    kind: Kind
+    amount: int
+    currency: str
+    provider_ref: str
 
 
 class Act(StrEnum):
@@ -108,6 +150,7 @@ class Act(StrEnum):
     SEND = "send"
     LOOK_UP = "look_up"
     WAIT = "wait"
+    GIVE_UP = "give_up"
     NOTHING = "nothing"
 
 
@@ -121,7 +164,7 @@ class Decision:
 def decide(payment: Payment, now: datetime, *, by_event: bool = False) -> Decision:
     """What may be done with this payment at `now`. `by_event`: the marketplace itself dedupes by the reference."""
     match payment.status:
-        case Status.DONE | Status.FAILED:
+        case Status.DONE | Status.FAILED | Status.MISMATCHED | Status.VOID:
             return Decision(Act.NOTHING, f"payment is {payment.status}")
         case Status.INTENT | Status.UNKNOWN:
             pass
@@ -133,6 +176,8 @@ def decide(payment: Payment, now: datetime, *, by_event: bool = False) -> Decisi
         return Decision(Act.WAIT, "an attempt may still be running", payment.lease_until)
     if now < payment.next_attempt_at:
         return Decision(Act.WAIT, "not due yet", payment.next_attempt_at)
+    if payment.attempt >= MOST_ATTEMPTS:
+        return Decision(Act.GIVE_UP, f"{payment.attempt} attempts without a definite answer")
     if payment.status is Status.INTENT or payment.epoch_started_at is None:
         return Decision(Act.SEND, "first attempt")
     if by_event:
@@ -145,8 +190,8 @@ def decide(payment: Payment, now: datetime, *, by_event: bool = False) -> Decisi
     return Decision(Act.LOOK_UP, "the key may be forgotten or holds a saved error: look it up by reference")
 
 
-def claim(payment: Payment, act: Act, now: datetime) -> Payment:
-    """The row as it must be committed before the provider is called."""
+def claim(payment: Payment, act: Act, now: datetime, account: str | None = None) -> Payment:
+    """The row as it must be committed before the provider is called. `account`: where an epoch's first send goes."""
     lease = now + LEASE
     if act is Act.LOOK_UP:
         return replace(payment, lease_until=lease, next_attempt_at=lease, attempt=payment.attempt + 1)
@@ -158,10 +203,12 @@ def claim(payment: Payment, act: Act, now: datetime) -> Payment:
         attempted_at=now,
         lease_until=lease,
         next_attempt_at=lease,
+        parked_since=None,
+        account=payment.account if payment.epoch_started_at else account,
     )
 
 
-def not_found(payment: Payment, now: datetime) -> Payment:
+def not_found(payment: Payment, now: datetime, account: str | None = None) -> Payment:
     """The provider surely has no such payment: a new epoch, so a new key, sent at once."""
     return replace(
         payment,
@@ -171,7 +218,42 @@ def not_found(payment: Payment, now: datetime) -> Payment:
         look_up_first=False,
         lease_until=now + LEASE,
         next_attempt_at=now + LEASE,
+        parked_since=None,
+        account=account,
     )
+
+
+def park(payment: Payment, reason: str, after: timedelta, now: datetime) -> Payment:
+    """It may not go now: nothing is sent, it is looked at again `after`; no attempt is counted."""
+    since = payment.parked_since or now
+    return replace(
+        payment,
+        reason=reason,
+        parked_since=since,
+        lease_until=None,
+        next_attempt_at=now + after if now < since + LONGEST_PARKED else None,
+    )
+
+
+def unpark(payment: Payment, now: datetime) -> Payment:
+    """What held it is over: due at once. It is checked again like any other before it is sent."""
+    return replace(payment, parked_since=None, reason=None, next_attempt_at=now)
+
+
+def give_up(payment: Payment, reason: str) -> Payment:
+    """No further attempt until a person asks for one."""
+    return replace(payment, next_attempt_at=None, lease_until=None, reason=payment.reason or reason)
+
+
+def reduced(payment: Payment, by: int, now: datetime) -> Payment:
+    """A smaller amount, of what was not sent yet; nothing left: void. A refused one keeps waiting for a person."""
+    assert payment.is_unsent
+    amount = payment.amount - by
+    if amount == 0:
+        return replace(
+            payment, amount=0, status=Status.VOID, next_attempt_at=None, lease_until=None, parked_since=None, reason=None
+        )
+    return replace(payment, amount=amount)
 
 
 def record(payment: Payment, outcome: Outcome, now: datetime) -> Payment:
@@ -188,6 +270,8 @@ def record(payment: Payment, outcome: Outcome, now: datetime) -> Payment:
             )
         case Failed(why):
             return replace(payment, status=Status.FAILED, reason=why, next_attempt_at=None, lease_until=None)
+        case Mismatched(why):
+            return replace(payment, status=Status.MISMATCHED, reason=why, next_attempt_at=None, lease_until=None)
         case Uncertain(why, saved_error):
             reason: str | None = why
             delay = RETRY_DELAYS[min(payment.attempt, len(RETRY_DELAYS)) - 1]
@@ -208,10 +292,11 @@ def record(payment: Payment, outcome: Outcome, now: datetime) -> Payment:
 def retry(payment: Payment, now: datetime) -> Payment | None:
     """A person says: try again. After a definite failure a new epoch; None when nothing is to be done.
 
-    While an attempt may still be running, or the next one is planned, pressing again changes nothing but the wait.
+    While an attempt may still be running, or the next one is due, pressing again changes nothing. What the provider
+    has with another amount is never sent again: a person has to settle it there.
     """
     match payment.status:
-        case Status.DONE:
+        case Status.DONE | Status.MISMATCHED | Status.VOID:
             return None
         case Status.FAILED:
             return replace(
@@ -223,10 +308,13 @@ def retry(payment: Payment, now: datetime) -> Payment | None:
                 reason=None,
                 look_up_first=False,
                 next_attempt_at=now,
+                parked_since=None,
             )
         case Status.INTENT | Status.UNKNOWN:
             at = max(now, payment.lease_until) if payment.lease_until else now
-            attempt = 0 if payment.next_attempt_at is None else payment.attempt
-            return replace(payment, attempt=attempt, next_attempt_at=at)
+            stuck = payment.next_attempt_at is None
+            return replace(
+                payment, attempt=0 if stuck else payment.attempt, next_attempt_at=at, parked_since=None
+            )
         case _:
             assert_never(payment.status)

@@ -3,12 +3,12 @@
 Errors are the domain's own (`duebook.domain.errors`); an adapter translates every AWS error it meets.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 
-from duebook.domain.payment import Outcome, Payment
+from duebook.domain.payment import Movement, Outcome, Payment
 
 Item = dict[str, Any]
 """One row: `pk`, `sk` and attributes of str, int, bool, None, list or dict; never a float."""
@@ -80,7 +80,7 @@ class Page:
 
 
 class Table(Protocol):
-    """The one table: partition key `pk`, sort key `sk`, sparse indexes `due` and `attention`.
+    """The one table: partition key `pk`, sort key `sk`, sparse indexes `due`, `attention` and `day`.
 
     Index keys are the attributes `<index>_pk` and `<index>_sk`; a row without them is not in the index.
     """
@@ -112,6 +112,17 @@ class Table(Protocol):
         self, *, index: str | None = None, sk: str | None = None, after: Item | None = None, limit: int = 500
     ) -> Page:
         """A page of every row of the table (or of a sparse index); with `sk`, only rows with that sort key."""
+
+
+def every(table: Table, day_partition: str) -> Iterator[Item]:
+    """All rows of one partition of the `day` index, page by page."""
+    after: Item | None = None
+    while True:
+        page = table.query_index("day", day_partition, after=after, limit=500)
+        yield from page.items
+        after = page.after
+        if after is None:
+            return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,11 +189,20 @@ class PaymentProvider(Protocol):
     by_event: bool
     """True when the provider is asked by our event and answers through the API (no call, no look-up)."""
 
+    needs_account: bool
+    """True when a payout needs the chef's connected account (`payment.account`)."""
+
     def send(self, payment: Payment, now: datetime) -> Outcome:
-        """Transfer a payout or refund a charge with the idempotency key `payment.key`."""
+        """Transfer a payout, refund a charge or reverse a transfer (`payment.of_ref`) with the idempotency key `payment.key`."""
 
     def find(self, payment: Payment, now: datetime) -> Outcome | None:
-        """Look the payment up by its reference; None when the provider surely has none."""
+        """Look the payment up by its reference; None when the provider surely has none.
+
+        `Mismatched` when it has the reference with another amount, currency, destination or charge.
+        """
+
+    def movements(self, day: date) -> Sequence[Movement] | None:
+        """What it moved on that UTC day for references of ours; None when it cannot be asked."""
 
 
 class SignedEvents(Protocol):

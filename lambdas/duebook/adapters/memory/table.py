@@ -36,7 +36,7 @@ LARGEST_PAGE = 1024 * 1024
 """Bytes that a query or a scan reads at once (developer guide, "Paginating table query results")."""
 PROJECTED = frozenset(
     {
-        *("pk", "sk", "due_pk", "due_sk", "attention_pk", "attention_sk"),
+        *("pk", "sk", "due_pk", "due_sk", "attention_pk", "attention_sk", "day_pk", "day_sk"),
         *("booking_id", "job", "run_at", "wake_at", "status", "attempts", "generation", "lane", "reason", "since"),
         *("kind", "payment_id", "dispute_id", "failing_since"),
     }
