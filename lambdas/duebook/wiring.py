@@ -14,7 +14,7 @@ from duebook.domain.names import LIFECYCLE, PAYMENTS
 from duebook.domain.policy import Policy
 from duebook.service.bookings import Bookings
 from duebook.service.dispute import Disputes
-from duebook.service.ports import Bus, PaymentProvider, Queues, Schedules
+from duebook.service.ports import Bus, PaymentProvider, Queues, Schedules, SignedEvents
 from duebook.settings import setting
 
 _CONFIG = Config(
@@ -76,8 +76,29 @@ def provider() -> PaymentProvider:
             return ExternalPayments()
         case "ledger":
             return LedgerPayments(bookings().table)
+        case "stripe":
+            return stripe_payments()
         case other:
-            raise ValueError(f"PAYMENTS is {other!r}; it must be external or ledger")
+            raise ValueError(f"PAYMENTS is {other!r}; it must be external, ledger or stripe")
+
+
+@cache
+def stripe_payments() -> PaymentProvider:
+    """Stripe's library is imported here alone, so that only the function that calls Stripe pays for it."""
+    from duebook.adapters.secrets import SecretsManagerSecret
+    from duebook.adapters.stripe_payments import StripePayments
+
+    secret = SecretsManagerSecret(client("secretsmanager"), setting("STRIPE_SECRET_ARN"), utc_now)
+    return StripePayments(secret, api_base=os.environ.get("STRIPE_API_BASE") or None)
+
+
+@cache
+def stripe_events() -> SignedEvents:
+    from duebook.adapters.secrets import SecretsManagerSecret
+    from duebook.adapters.stripe_webhook import StripeEvents
+
+    secret = SecretsManagerSecret(client("secretsmanager"), setting("STRIPE_WEBHOOK_SECRET_ARN"), utc_now)
+    return StripeEvents(secret, utc_now)
 
 
 @cache

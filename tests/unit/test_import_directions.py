@@ -25,7 +25,7 @@ MAY_IMPORT = {
 THIRD_PARTIES = {
     "domain": set[str](),
     "service": set[str](),
-    "adapters": {"boto3.dynamodb.types", "botocore"},
+    "adapters": {"boto3.dynamodb.types", "botocore", "requests", "stripe"},
     "handlers": {"aws_lambda_powertools"},
     "wiring": {"boto3", "botocore"},
     "settings": set[str](),
