@@ -9,7 +9,9 @@ LIMIT ?= 300
 BIN := $(CURDIR)/.venv/bin
 RUN := $(BIN)/python
 READY := .venv/.ready
-SETTINGS = $(if $(PAYMENTS),-c payments=$(PAYMENTS)) $(if $(POLICY),-c 'policy=$(POLICY)')
+SETTINGS = $(if $(PAYMENTS),-c payments=$(PAYMENTS)) $(if $(POLICY),-c 'policy=$(POLICY)') \
+	$(if $(STRIPE_SECRET),-c stripe_secret=$(STRIPE_SECRET)) \
+	$(if $(STRIPE_WEBHOOK_SECRET),-c stripe_webhook_secret=$(STRIPE_WEBHOOK_SECRET))
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --no-header --no-emit-index-url --no-emit-find-links
 
 # The virtual environment first, with its Node.
@@ -44,8 +46,8 @@ $(READY): requirements-dev.txt lambdas/requirements.txt
 	@$(RUN) -m stacks.bundling
 	@touch $@
 
-demo: $(READY) ## The whole story, August to December, on the embedded AWS
-	@$(RUN) -m local.demo
+demo: $(READY) ## The whole story, August to December, on the embedded AWS: PAYMENTS=stripe
+	@$(RUN) -m local.demo $(if $(PAYMENTS),--payments $(PAYMENTS))
 
 test: $(READY) ## Every test: unit, contract, infrastructure, end to end
 	@$(RUN) -m pytest
@@ -70,7 +72,7 @@ synth: $(READY) ## Synthesize and lint the templates, offline: ENV=dev PAYMENTS=
 	@$(BIN)/cfn-lint "cdk.out/Duebook-$(ENV)-*.template.json"
 	@ls cdk.out/Duebook-$(ENV)-*.template.json
 
-deploy: $(READY) ## Deploy to the account of your AWS credentials: ENV=dev PAYMENTS= POLICY=
+deploy: $(READY) ## Deploy to your AWS account: ENV=dev PAYMENTS= POLICY= STRIPE_SECRET= STRIPE_WEBHOOK_SECRET=
 	@$(RUN) -m stacks.deploy --env $(ENV) $(SETTINGS)
 
 fmt: $(READY) ## Format the code

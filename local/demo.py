@@ -1,13 +1,15 @@
 """`python -m local.demo`: the story, August to December, on the embedded AWS.
 
 It exits with 0 only if every statement was checked and holds. `DUEBOOK_TIME_TRAVEL=off` plays it in real time.
+`--payments stripe` lets Stripe's own library pay, at a stand-in for Stripe that runs beside the embedded AWS.
 """
 
+import argparse
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from types import FrameType
 
@@ -51,13 +53,16 @@ class Narrator:
         self.console.print(f" [green]✓[/green] {escape(statement)}", soft_wrap=True)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Play the story; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m local.demo", description="The story, August to December.")
+    parser.add_argument("--payments", choices=("ledger", "stripe"), default="ledger", help="by default the ledger")
+    payments: str = parser.parse_args(arguments).payments
     for ending in (signal.SIGINT, signal.SIGTERM):  # also where a shell had them ignored
         signal.signal(ending, _interrupt)
     console = Console(highlight=False)
     try:
-        return play(console, travel=os.environ.get(TIME_TRAVEL, "on") != "off")
+        return play(console, travel=os.environ.get(TIME_TRAVEL, "on") != "off", payments=payments)
     except KeyboardInterrupt:
         console.print("\nStopped; nothing is left running.")
         return INTERRUPTED
@@ -68,13 +73,15 @@ def main() -> int:
     return 1
 
 
-def play(console: Console, *, travel: bool) -> int:
+def play(console: Console, *, travel: bool, payments: str = "ledger") -> int:
     """Deploy, tell every scene, show what ran; 0 if every statement holds. Raises StatementFailedError."""
     started = time.monotonic()
     narrator = Narrator(console)
-    with deployed(start_at=BEGINS, travel=travel) as world:
+    with deployed(start_at=BEGINS, travel=travel, payments=payments) as world:
         ready = time.monotonic()
         console.print(f"Duebook is deployed on the embedded AWS; it is {world.now():%d %B %Y, %H:%M} UTC there.")
+        if world.stripe is not None:
+            console.print("Stripe's library pays, at a stand-in; captures arrive as signed events.")
         if not world.travels:
             console.print("Time does not travel here: the same story on deadlines of seconds. It takes 12 minutes.")
         story = Story(world, narrator)
@@ -86,7 +93,11 @@ def play(console: Console, *, travel: bool) -> int:
                 scene(story)
             status.update("Reading every history")
             ran = story.what_ran()
+            moved = world.stripe.moved() if world.stripe is not None else None
         console.print(_table(ran, world))
+    if moved is not None:
+        once = sum(1 for times in moved.values() if times == 1)
+        console.print(f"Stripe moved money for {len(moved)} payments: {once} once, {len(moved) - once} more often.")
     missing = [statement for statement in Statement if statement not in narrator.held]
     for statement in missing:
         console.print(f" [red]✗[/red] not checked: {escape(statement)}", soft_wrap=True)
@@ -128,4 +139,4 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -228,7 +228,7 @@ class Story:
         self._book(cancelled, self.pace.other(self._began, now))
         for booking_id in (first, second, cancelled):
             self.client.accept(booking_id, actor=Actor("chef", "chef-1"))
-            self.client.pay(booking_id, captured_minor=PRICE, charge_ref=f"charge-{booking_id}")
+            self.world.capture(booking_id, PRICE, CURRENCY, _charge(booking_id))
         ignored = self._book(unaccepted, wedding)
         self._book(unpaid, wedding)
         accepted = self.client.accept(unpaid, actor=Actor("chef", "chef-2"))
@@ -337,7 +337,9 @@ class Story:
         once = all(payment.status == "done" and (payment.attempt, payment.epoch) == (1, 1) for payment in sent.values())
         tries = [event.data["payment_id"] for event in self.world.inbox if event.type == "payment.attempted"]
         ours = sorted(payment_id for payment_id in tries if payment_id in sent)
-        self._check(Statement.ONE_TRANSFER, once and ours == sorted(sent), (sent, tries))
+        moved = self.world.stripe.moved() if self.world.stripe is not None else None
+        agrees = moved is None or all(moved[payment_id] == 1 for payment_id in sent)
+        self._check(Statement.ONE_TRANSFER, once and agrees and ours == sorted(sent), (sent, tries, moved))
         self._check(Statement.NO_NEW_EVENT, len(self.world.inbox) == heard, len(self.world.inbox) - heard)
 
     # --- 5 ---------------------------------------------------------------------------------------------------------
@@ -408,6 +410,9 @@ class Story:
 
     def _book(self, booking_id: str, start: TimeIn, *, ends: TimeIn | None = None, paid: bool = False) -> Booking:
         self.bookings.append(booking_id)
+        self.world.chef(f"chef-{len(self.bookings)}")
+        if paid and self.world.stripe is not None:
+            self.world.stripe.charged(booking_id, _charge(booking_id), PRICE, CURRENCY)
         return self.client.put_booking(
             booking_id,
             customer_id=f"customer-{len(self.bookings)}",
@@ -420,7 +425,7 @@ class Story:
             state="paid" if paid else None,
             paid_at=self.world.now() if paid else None,
             captured_minor=PRICE if paid else None,
-            charge_ref=f"charge-{booking_id}" if paid else None,
+            charge_ref=_charge(booking_id) if paid else None,
         )
 
     def _reach(self, instant: datetime) -> None:
@@ -512,6 +517,10 @@ SCENES: tuple[Callable[[Story], None], ...] = (
 def title(scene: Callable[[Story], None]) -> str:
     """A scene's own words."""
     return (scene.__doc__ or "").strip()
+
+
+def _charge(booking_id: str) -> str:
+    return f"charge-{booking_id}"
 
 
 def _evening(day: datetime) -> Local:

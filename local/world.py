@@ -7,7 +7,7 @@ controls that a real account does not have (time) or that go behind the service'
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,6 +18,7 @@ from duebook_client import Duebook, EventReader, Job, NotFound, ReconcileReport
 from local.deploy import Outputs, deploy
 from local.emulator import REGION, EmbeddedAws, api_url
 from local.inbox import Inbox
+from local.stripe import LocalStripe
 
 _POLICY = "PolicyArn"
 _POLL_SECONDS = 0.2
@@ -35,10 +36,13 @@ class WakeUp:
 class World:
     """One deployment with its clock, a client that may call every route, and an inbox of its events."""
 
-    def __init__(self, aws: EmbeddedAws, outputs: Outputs) -> None:
+    def __init__(self, aws: EmbeddedAws, outputs: Outputs, stripe: LocalStripe | None = None) -> None:
         self.aws = aws
+        self.stripe = stripe
         self.outputs = {name: value for stack in outputs.values() for name, value in stack.items()}
         self.url = api_url(aws, self.outputs["ApiUrl"])
+        if stripe is not None:
+            stripe.url = self.url
         self._root = aws.session()
         self._iam: Any = self._root.client("iam")
         self._sqs: Any = self._root.client("sqs")
@@ -74,6 +78,21 @@ class World:
         """Close every client's connections."""
         for client in self._clients:
             client.close()
+
+    # --- money -----------------------------------------------------------------------------------------------------
+
+    def chef(self, chef_id: str) -> None:
+        """A chef who can be paid: with Stripe that takes a connected account."""
+        if self.stripe is not None:
+            account = self.stripe.fake.state.account(f"acct_{chef_id.replace('-', '')}")
+            self.client.call("PUT", f"/chefs/{chef_id}", body={"account": account, "enabled": True})
+
+    def capture(self, booking_id: str, amount: int, currency: str, charge_ref: str) -> None:
+        """The customer pays: with Stripe its signed event tells, else the marketplace."""
+        if self.stripe is None:
+            self.client.pay(booking_id, captured_minor=amount, charge_ref=charge_ref)
+        elif (status := self.stripe.capture(booking_id, charge_ref, amount, currency)) != 200:
+            raise AssertionError(f"the capture of {booking_id} was answered with {status}")
 
     # --- time ------------------------------------------------------------------------------------------------------
 
@@ -223,14 +242,18 @@ def deployed(
     start_at: datetime | None = None,
     travel: bool = True,
     context: Mapping[str, str] | None = None,
+    payments: str | None = None,
     quiet: bool = False,
 ) -> Iterator[World]:
     """A fresh embedded AWS with everything deployed, every function and caller under its own policies.
 
+    `payments`: who moves money, by default the ledger; with `stripe` a stand-in for it runs beside the embedded AWS.
     It ends with the block, however the block ends.
     """
-    with EmbeddedAws(start_at=start_at, travel=travel) as aws:
-        world = World(aws, deploy(aws, context=context, quiet=quiet))
+    with EmbeddedAws(start_at=start_at, travel=travel) as aws, ExitStack() as beside:
+        stripe = beside.enter_context(LocalStripe(aws)) if payments == "stripe" else None
+        paid = stripe.context if stripe is not None else {"payments": payments} if payments else {}
+        world = World(aws, deploy(aws, context={**paid, **(context or {})}, quiet=quiet), stripe)
         try:
             yield world
         finally:

@@ -9,35 +9,46 @@ from typing import Any
 import pytest
 
 from stacks.assembly import build
-from stacks.environments import ENVIRONMENTS
+from stacks.environments import ENVIRONMENTS, environment_from
 from tests.infrastructure.template import Synthesized, Template
 
 WITHOUT_BUNDLING: dict[str, Any] = {"aws:cdk:bundling-stacks": []}
+STRIPE = {
+    "payments": "stripe",
+    "stripe_secret": "duebook/stripe-key",
+    "stripe_webhook_secret": "duebook/stripe-webhook",
+}
+VARIANTS: dict[str, dict[str, str]] = {
+    **{name: {"env": name} for name in ENVIRONMENTS},
+    "stripe": {"env": "dev", **STRIPE},
+}
+"""What is synthesized: each environment as it is by default, and one that Stripe pays in."""
 
 Synthesize = Callable[[str], Synthesized]
 
 
 @pytest.fixture(scope="session")
 def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
-    """Synthesize an environment by its name; the second time for the same name costs nothing."""
+    """Synthesize one of VARIANTS by its name; the second time for the same name costs nothing."""
 
     @cache
     def by_name(name: str) -> Synthesized:
         outdir = tmp_path_factory.mktemp(name)
-        build(context={**WITHOUT_BUNDLING, "env": name}, outdir=outdir).synth()
+        build(context={**WITHOUT_BUNDLING, **VARIANTS[name]}, outdir=outdir).synth()
+        environment = environment_from(VARIANTS[name])
         return Synthesized(
-            environment=ENVIRONMENTS[name],
+            environment=environment,
             folder=outdir,
-            data=_template(outdir, name, "Data"),
-            app=_template(outdir, name, "App"),
+            data=_template(outdir, environment.name, "Data"),
+            app=_template(outdir, environment.name, "App"),
         )
 
     return by_name
 
 
-@pytest.fixture(params=list(ENVIRONMENTS), scope="session")
+@pytest.fixture(params=list(VARIANTS), scope="session")
 def everywhere(request: pytest.FixtureRequest, synthesize: Synthesize) -> Synthesized:
-    """Each environment in turn: what a test asserts of it holds in all."""
+    """Each variant in turn: what a test asserts of it holds in all."""
     return synthesize(request.param)
 
 
@@ -49,6 +60,11 @@ def dev(synthesize: Synthesize) -> Synthesized:
 @pytest.fixture(scope="session")
 def prod(synthesize: Synthesize) -> Synthesized:
     return synthesize("prod")
+
+
+@pytest.fixture(scope="session")
+def stripe(synthesize: Synthesize) -> Synthesized:
+    return synthesize("stripe")
 
 
 @pytest.fixture(scope="session")

@@ -30,11 +30,26 @@ def test_rows_are_keyed_by_booking(everywhere: Synthesized) -> None:
     ]
 
 
-def test_both_indexes_carry_the_brief_and_never_a_payload(everywhere: Synthesized) -> None:
-    indexes = {index["IndexName"]: index for index in table(everywhere)["GlobalSecondaryIndexes"]}
-    assert set(indexes) == {"due", "attention"}
-    for name, index in indexes.items():
-        assert [key["AttributeName"] for key in index["KeySchema"]] == [f"{name}_pk", f"{name}_sk"]
+def indexes_of(assembly: Synthesized) -> dict[str, dict[str, Any]]:
+    return {index["IndexName"]: index for index in table(assembly)["GlobalSecondaryIndexes"]}
+
+
+def test_every_index_is_keyed_by_attributes_of_its_own_so_that_it_holds_only_what_has_them(
+    everywhere: Synthesized,
+) -> None:
+    for name, index in indexes_of(everywhere).items():
+        keys = [(key["AttributeName"], key["KeyType"]) for key in index["KeySchema"]]
+        assert keys == [(f"{name}_pk", "HASH"), (f"{name}_sk", "RANGE")]
+
+
+def test_a_day_s_ledger_entries_are_read_whole_from_their_index(everywhere: Synthesized) -> None:
+    assert indexes_of(everywhere)["day"]["Projection"] == {"ProjectionType": "ALL"}
+
+
+def test_the_other_indexes_carry_the_brief_and_never_a_payload(everywhere: Synthesized) -> None:
+    indexes = indexes_of(everywhere)
+    assert set(indexes) == {"due", "attention", "day"}
+    for index in (indexes["due"], indexes["attention"]):
         assert index["Projection"]["ProjectionType"] == "INCLUDE"
         projected = set(index["Projection"]["NonKeyAttributes"])
         assert {"booking_id", "job", "run_at", "wake_at", "generation"} <= projected
@@ -43,6 +58,6 @@ def test_both_indexes_carry_the_brief_and_never_a_payload(everywhere: Synthesize
 
 def test_the_indexes_keep_within_dynamodbs_limits_for_projected_attributes(everywhere: Synthesized) -> None:
     """20 an index, 100 a table (DynamoDB developer guide, "Service quotas")."""
-    counts = [len(i["Projection"]["NonKeyAttributes"]) for i in table(everywhere)["GlobalSecondaryIndexes"]]
+    counts = [len(index["Projection"].get("NonKeyAttributes", [])) for index in indexes_of(everywhere).values()]
     assert max(counts) <= 20
     assert sum(counts) <= 100

@@ -1,10 +1,15 @@
 import json
+from typing import Any
 
 import pytest
 
 from stacks.assembly import main
 from stacks.environments import ENVIRONMENTS, SettingError, environment_from
+from tests.infrastructure.conftest import STRIPE
 from tests.infrastructure.template import Synthesized
+
+FAKE = "http://127.0.0.1:4570"
+A_SECRET = "arn:aws:secretsmanager:eu-west-1:" + "1" * 12 + ":secret:stripe-AbC123"
 
 
 def test_without_a_setting_the_environment_is_dev_paid_by_the_marketplace() -> None:
@@ -22,7 +27,7 @@ def test_an_unknown_environment_is_refused_with_the_known_ones() -> None:
 
 
 def test_an_unknown_payment_provider_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(SettingError, match=r"cash.*external, ledger"):
+    with pytest.raises(SettingError, match=r"cash.*external, ledger, stripe"):
         environment_from({"payments": "cash"})
 
 
@@ -30,6 +35,55 @@ def test_an_unknown_payment_provider_is_refused_with_the_known_ones() -> None:
 def test_the_ledger_is_refused_outside_the_embedded_aws(name: str) -> None:
     with pytest.raises(SettingError, match=f"ledger moves no money.*{name}.*payments=external"):
         environment_from({"env": name, "payments": "ledger"})
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_stripe_may_pay_in_every_environment(name: str) -> None:
+    here = {"stripe_api_base": FAKE} if name == "local" else {}
+    environment = environment_from({"env": name, **STRIPE, **here})
+    assert (environment.payments, environment.stripe_secret) == ("stripe", STRIPE["stripe_secret"])
+    assert environment.stripe_webhook_secret == STRIPE["stripe_webhook_secret"]
+
+
+@pytest.mark.parametrize("missing", ["stripe_secret", "stripe_webhook_secret"])
+def test_stripe_without_one_of_its_secrets_is_refused_with_the_setting_that_is_missing(missing: str) -> None:
+    with pytest.raises(SettingError, match=f"payments=stripe needs -c {missing}=, the name or ARN"):
+        environment_from({name: value for name, value in STRIPE.items() if name != missing})
+
+
+@pytest.mark.parametrize(
+    "value", ["sk_live_4eC39Hq", "rk_test_1", "whsec_abc", "two words", "arn:aws:s3:::bucket", "a" * 600]
+)
+def test_a_secret_itself_or_what_names_none_is_refused_and_not_repeated(value: str) -> None:
+    with pytest.raises(SettingError, match="neither name nor ARN") as refused:
+        environment_from({**STRIPE, "stripe_secret": value})
+    assert value not in str(refused.value)
+
+
+def test_a_secret_may_be_named_by_its_arn() -> None:
+    assert environment_from({**STRIPE, "stripe_secret": A_SECRET}).stripe_secret == A_SECRET
+
+
+def test_one_secret_for_both_is_refused() -> None:
+    """Whoever finds a hole in the open function would read the key that moves money."""
+    with pytest.raises(SettingError, match="name the same secret"):
+        environment_from({**STRIPE, "stripe_webhook_secret": STRIPE["stripe_secret"]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"env": "dev", "stripe_secret": "a"}, "stripe_secret= is for -c payments=stripe"),
+        ({"env": "prod", **STRIPE, "stripe_api_base": FAKE}, "for the embedded AWS only, not for 'prod'"),
+        ({"env": "local", **STRIPE}, "127.0.0.1:PORT of a fake"),
+        ({"env": "local", **STRIPE, "stripe_api_base": "https://api.stripe.com"}, "never calls Stripe itself"),
+    ],
+)
+def test_settings_that_would_be_ignored_or_reach_the_wrong_stripe_are_refused(
+    settings: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(SettingError, match=complaint):
+        environment_from(settings)
 
 
 @pytest.mark.parametrize(

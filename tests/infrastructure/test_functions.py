@@ -1,3 +1,9 @@
+import json
+from pathlib import Path
+
+from stacks.assembly import build
+from tests.infrastructure.conftest import STRIPE as STRIPE_SETTINGS
+from tests.infrastructure.conftest import WITHOUT_BUNDLING
 from tests.infrastructure.template import Synthesized
 
 COMMON = {"TABLE_NAME", "POWERTOOLS_SERVICE_NAME", "POWERTOOLS_METRICS_NAMESPACE", "LOG_LEVEL"}
@@ -21,6 +27,8 @@ TOLD = {
     "sweeper": QUEUES | {"BUS_NAME"},
     "reconciler": QUEUES | SCHEDULES,
 }
+STRIPE = {"payments_worker": {"STRIPE_SECRET_ARN"}, "stripe_webhook": {"STRIPE_WEBHOOK_SECRET_ARN"}}
+"""With payments=stripe."""
 
 
 def test_every_function_is_arm64_python_3_13_traced_and_logs_to_its_own_group(everywhere: Synthesized) -> None:
@@ -39,12 +47,30 @@ def test_every_function_is_told_exactly_the_settings_it_reads(everywhere: Synthe
         handler: set(function["Properties"]["Environment"]["Variables"])
         for handler, function in everywhere.functions.items()
     }
-    assert told == {handler: COMMON | settings for handler, settings in TOLD.items()}
+    more = STRIPE if everywhere.environment.payments == "stripe" else {}
+    assert told == {
+        handler: COMMON | TOLD.get(handler, set()) | more.get(handler, set()) for handler in {**TOLD, **more}
+    }
 
 
-def test_the_api_answers_before_the_gateway_gives_up(everywhere: Synthesized) -> None:
+def test_only_the_embedded_aws_is_told_where_its_stripe_is(tmp_path: Path) -> None:
+    """On AWS the library calls Stripe itself; there is no setting that could send money's requests elsewhere."""
+    here = {**STRIPE_SETTINGS, "env": "local", "stripe_api_base": "http://127.0.0.1:4570"}
+    build(context={**WITHOUT_BUNDLING, **here}, outdir=tmp_path).synth()
+    template = json.loads((tmp_path / "Duebook-local-App.template.json").read_text(encoding="utf-8"))
+    told = [
+        variables["STRIPE_API_BASE"]
+        for resource in template["Resources"].values()
+        if "STRIPE_API_BASE"
+        in (variables := resource.get("Properties", {}).get("Environment", {}).get("Variables", {}))
+    ]
+    assert set(told) == {"http://127.0.0.1:4570"}
+
+
+def test_what_the_gateway_calls_answers_before_it_gives_up(everywhere: Synthesized) -> None:
     """An HTTP API ends an integration after 30 s (API Gateway quotas)."""
-    assert everywhere.functions["api"]["Properties"]["Timeout"] < 30
+    for handler in {"api", "stripe_webhook"} & everywhere.functions.keys():
+        assert everywhere.functions[handler]["Properties"]["Timeout"] < 30
 
 
 def test_the_functions_share_one_asset(everywhere: Synthesized) -> None:

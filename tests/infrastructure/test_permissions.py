@@ -6,9 +6,14 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+from aws_cdk import Stack
 
-from stacks.components.routes import ROUTES
+from stacks.components.routes import ROUTES, STRIPE_WEBHOOK
+from stacks.components.secrets import may_read_secret
+from tests.infrastructure.conftest import STRIPE
 from tests.infrastructure.template import Synthesized, many, plain
+
+WEBHOOK = " ".join(STRIPE_WEBHOOK)
 
 COMMIT = {f"dynamodb:{verb}Item" for verb in ("Get", "Put", "Update", "Delete")}
 """A transaction is authorized as the actions that it is made of (DynamoDB developer guide, "IAM and transactions")."""
@@ -60,6 +65,23 @@ ALLOWED = {
     },
 }
 
+BY_PAYMENTS = {
+    "ledger": {"payments_worker": {"dynamodb:Query"}},
+    "external": {},
+    "stripe": {
+        "payments_worker": {"secretsmanager:GetSecretValue"},
+        "stripe_webhook": COMMIT | {"secretsmanager:GetSecretValue"},
+    },
+}
+"""What who moves money adds: looking transfers up in the ledger, or calling Stripe and hearing from it."""
+
+
+def allowed(assembly: Synthesized) -> dict[str, set[str]]:
+    """Handler file to all that its role may do."""
+    more: dict[str, set[str]] = BY_PAYMENTS[assembly.environment.payments]
+    return {name: ALLOWED.get(name, set()) | more.get(name, set()) | OWN for name in {**ALLOWED, **more}}
+
+
 SENDS_TO = {
     "lifecycle_worker": {"LifecycleQueue", "ProjectionQueue"},
     "payments_worker": {"PaymentsQueue", "ProjectionQueue"},
@@ -100,24 +122,53 @@ def granting(assembly: Synthesized, action: str) -> Iterator[dict[str, Any]]:
 
 
 def test_the_functions_are_the_ones_whose_permissions_are_known(everywhere: Synthesized) -> None:
-    assert set(everywhere.functions) == set(ALLOWED)
+    assert set(everywhere.functions) == set(allowed(everywhere))
 
 
-@pytest.mark.parametrize("handler", ALLOWED)
-def test_a_function_may_do_exactly_what_its_handler_does(everywhere: Synthesized, handler: str) -> None:
-    ledger = handler == "payments_worker" and everywhere.environment.payments == "ledger"
-    assert actions(everywhere.statements(handler)) == ALLOWED[handler] | OWN | ({"dynamodb:Query"} if ledger else set())
+def test_a_function_may_do_exactly_what_its_handler_does(everywhere: Synthesized) -> None:
+    assert {name: actions(everywhere.statements(name)) for name in everywhere.functions} == allowed(everywhere)
 
 
-@pytest.mark.parametrize("handler", ALLOWED)
-def test_a_function_sends_to_its_queues_only(everywhere: Synthesized, handler: str) -> None:
-    targets = {
-        re.sub("[0-9A-F]{8}$", "", everywhere.target(resource))
-        for statement in everywhere.statements(handler)
-        if "sqs:SendMessage" in many(statement["Action"])
-        for resource in many(statement["Resource"])
+def test_a_function_sends_to_its_queues_only(everywhere: Synthesized) -> None:
+    for handler in everywhere.functions:
+        targets = {
+            re.sub("[0-9A-F]{8}$", "", everywhere.target(resource))
+            for statement in everywhere.statements(handler)
+            if "sqs:SendMessage" in many(statement["Action"])
+            for resource in many(statement["Resource"])
+        }
+        assert targets == SENDS_TO.get(handler, set()), handler
+
+
+def test_each_of_stripes_secrets_is_read_by_one_function_and_no_other_secret_by_any(stripe: Synthesized) -> None:
+    """The function that anybody can call may not read the key that moves money."""
+    read = {
+        handler: [
+            stripe.text(resource)
+            for statement in stripe.statements(handler)
+            if "secretsmanager:GetSecretValue" in many(statement["Action"])
+            for resource in many(statement["Resource"])
+        ]
+        for handler in stripe.functions
     }
-    assert targets == SENDS_TO.get(handler, set())
+    place = "arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>:secret:"
+    assert {handler: resources for handler, resources in read.items() if resources} == {
+        "payments_worker": [f"{place}{STRIPE['stripe_secret']}-??????"],
+        "stripe_webhook": [f"{place}{STRIPE['stripe_webhook_secret']}-??????"],
+    }
+    assert len(list(granting(stripe, "secretsmanager:"))) == 2
+
+
+def test_a_secret_named_by_its_arn_is_granted_by_just_that() -> None:
+    arn = "arn:aws:secretsmanager:eu-west-1:" + "1" * 12 + ":secret:stripe-AbC123"
+    assert may_read_secret(Stack(), arn).resources == [arn]
+
+
+def test_without_stripe_no_function_reads_a_secret_and_no_route_is_open(local: Synthesized, prod: Synthesized) -> None:
+    for assembly in (local, prod):
+        assert not list(granting(assembly, "secretsmanager:"))
+        assert "stripe_webhook" not in assembly.functions
+        assert {route["AuthorizationType"] for route in routes(assembly).values()} == {"AWS_IAM"}
 
 
 def test_every_function_has_a_role_of_its_own_without_managed_policies(everywhere: Synthesized) -> None:
@@ -137,7 +188,9 @@ def test_no_policy_allows_a_wildcard_action(everywhere: Synthesized) -> None:
 def test_only_actions_that_know_no_resource_are_allowed_on_everything(everywhere: Synthesized) -> None:
     unbounded = [s for s in everywhere.identity_statements if "*" in many(s["Resource"])]
     assert actions(unbounded) == KNOW_NO_RESOURCE | BY_THE_WORKFLOW
-    assert not BY_THE_WORKFLOW & {a for handler in ALLOWED for a in actions(everywhere.statements(handler))}
+    assert not BY_THE_WORKFLOW & {
+        a for handler in everywhere.functions for a in actions(everywhere.statements(handler))
+    }
 
 
 def test_no_policy_denies_or_inverts(everywhere: Synthesized) -> None:
@@ -227,8 +280,8 @@ def test_functions_invoke_the_reconciler_only_and_the_workflow_its_steps_only(ev
     [machine] = everywhere.of_type("AWS::StepFunctions::StateMachine").values()
     workflow = everywhere.role_statements(everywhere.target(machine["Properties"]["RoleArn"]))
     assert invoked(workflow) == {"dispute"}
-    assert {handler: invoked(everywhere.statements(handler)) for handler in ALLOWED} == {
-        handler: {"reconciler"} if handler in {"api", "reconciler"} else set() for handler in ALLOWED
+    assert {handler: invoked(everywhere.statements(handler)) for handler in everywhere.functions} == {
+        handler: {"reconciler"} if handler in {"api", "reconciler"} else set() for handler in everywhere.functions
     }
 
 
@@ -255,7 +308,7 @@ def test_indexes_are_granted_by_name(everywhere: Synthesized) -> None:
         for resource in many(statement["Resource"])
         if "/index/" in everywhere.text(resource)
     }
-    assert indexes == {"due", "attention"}
+    assert indexes == {"due", "attention", "day"}
 
 
 def routes(assembly: Synthesized) -> dict[str, dict[str, Any]]:
@@ -265,12 +318,37 @@ def routes(assembly: Synthesized) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_every_route_asks_for_aws_credentials(everywhere: Synthesized) -> None:
-    assert {route["AuthorizationType"] for route in routes(everywhere).values()} == {"AWS_IAM"}
+def test_stripes_webhook_is_the_only_route_that_asks_for_no_aws_credentials(stripe: Synthesized) -> None:
+    assert {key for key, route in routes(stripe).items() if route["AuthorizationType"] != "AWS_IAM"} == {WEBHOOK}
+    assert routes(stripe)[WEBHOOK]["AuthorizationType"] == "NONE"
+
+
+def test_the_webhook_goes_to_a_function_of_its_own_and_nothing_else_does(stripe: Synthesized) -> None:
+    integrations = stripe.of_type("AWS::ApiGatewayV2::Integration")
+    behind = {
+        key: stripe.aliases[stripe.target(integrations[stripe.target(route["Target"])]["Properties"]["IntegrationUri"])]
+        for key, route in routes(stripe).items()
+    }
+    assert {key for key, handler in behind.items() if handler == "stripe_webhook"} == {WEBHOOK}
+    assert set(behind.values()) == {"api", "stripe_webhook"}
+
+
+def test_a_flood_of_the_open_route_is_throttled_before_the_signed_callers_are(stripe: Synthesized) -> None:
+    [stage] = stripe.of_type("AWS::ApiGatewayV2::Stage").values()
+    everybody = stage["Properties"]["DefaultRouteSettings"]
+    limits = stage["Properties"]["RouteSettings"]
+    assert set(limits) == {WEBHOOK}
+    assert 0 < limits[WEBHOOK]["ThrottlingRateLimit"] < everybody["ThrottlingRateLimit"]
+    assert 0 < limits[WEBHOOK]["ThrottlingBurstLimit"] < everybody["ThrottlingBurstLimit"]
+    [route] = [
+        name for name, r in stripe.of_type("AWS::ApiGatewayV2::Route").items() if r["Properties"]["RouteKey"] == WEBHOOK
+    ]
+    assert route in stage["DependsOn"]
 
 
 def test_the_api_has_the_listed_routes_and_no_catch_all(everywhere: Synthesized) -> None:
-    assert set(routes(everywhere)) == {f"{method} {path}" for group in ROUTES.values() for method, path in group}
+    listed = {f"{method} {path}" for group in ROUTES.values() for method, path in group}
+    assert set(routes(everywhere)) == listed | ({WEBHOOK} if everywhere.environment.payments == "stripe" else set())
 
 
 def test_the_api_is_throttled_and_logs_each_request_without_bodies(everywhere: Synthesized) -> None:
@@ -289,7 +367,10 @@ def test_only_the_api_may_invoke_its_function_and_only_through_the_alias(everywh
         (p["Principal"], everywhere.aliases[everywhere.target(p["FunctionName"])])
         for p in (r["Properties"] for r in everywhere.of_type("AWS::Lambda::Permission").values())
     }
-    assert callers == {
+    webhook = {("apigateway.amazonaws.com", "stripe_webhook")} & {
+        ("apigateway.amazonaws.com", handler) for handler in everywhere.functions
+    }
+    assert callers == webhook | {
         ("apigateway.amazonaws.com", "api"),
         ("events.amazonaws.com", "sweeper"),
         ("events.amazonaws.com", "reconciler"),
@@ -302,6 +383,7 @@ TAKEN_IN = {
     "bookings": {
         "PUT /bookings/{booking_id}/jobs/{job}",
         "GET /bookings/{booking_id}/jobs",
+        "GET /bookings/{booking_id}/ledger",
     },
     "disputes": set(),
     "payments": set(),

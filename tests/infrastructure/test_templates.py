@@ -14,8 +14,7 @@ from aws_cdk import aws_sqs as sqs
 
 from stacks import ROOT
 from stacks.assembly import build
-from stacks.environments import ENVIRONMENTS
-from tests.infrastructure.conftest import WITHOUT_BUNDLING, Synthesize
+from tests.infrastructure.conftest import VARIANTS, WITHOUT_BUNDLING, Synthesize
 from tests.infrastructure.template import Synthesized, Template
 
 DIFFERENCES = {
@@ -37,7 +36,7 @@ DIFFERENCES = {
 
 
 def test_cfn_lint_finds_nothing_in_any_template(synthesize: Synthesize) -> None:
-    paths = [str(template.path) for name in ENVIRONMENTS for template in synthesize(name).templates]
+    paths = [str(template.path) for name in VARIANTS for template in synthesize(name).templates]
     command = [str(Path(sys.executable).parent / "cfn-lint"), *paths]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr

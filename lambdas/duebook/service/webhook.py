@@ -211,7 +211,7 @@ EVENT_TYPES = tuple(_ACTS)
 """The events to subscribe the endpoint to; any other is answered with 200 and ignored."""
 
 
-# --- reading -----------------------------------------------------------------------------------------------------------
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def _booking_of(bookings: Bookings, about: Object) -> str:
