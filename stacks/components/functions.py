@@ -254,9 +254,7 @@ class Functions(Construct):
             timeout=20,
             settings={"STRIPE_WEBHOOK_SECRET_ARN": self._environment.stripe_webhook_secret},
         )
-        function.allow(
-            self._data.storage.may(*_COMMIT), may_read_secret(self, self._environment.stripe_webhook_secret)
-        )
+        function.allow(self._data.storage.may(*_COMMIT), may_read_secret(self, self._environment.stripe_webhook_secret))
         return function
 
     def _let_call_stripe(self, function: ServiceFunction) -> None:
