@@ -116,6 +116,13 @@ class StripeFake:
         """Until interrupted, in this thread."""
         self._http.serve_forever()
 
+    def reset(self, clock: Callable[[], datetime], pause: Callable[[timedelta], None]) -> None:
+        """As new, at another clock's time: the server stays, so that many short stories can follow one another."""
+        with self._lock:
+            self._clock, self.pause = clock, pause
+            self.state = StripeState(clock)
+            self.seen, self.faults, self.keys = [], [], {}
+
     def forget_keys(self) -> None:
         """As Stripe may at any time once they are 24 hours old; here at once, for a test of just that."""
         with self._lock:
