@@ -94,16 +94,22 @@ class OpenPayment:
 
 
 class OutsideKind(StrEnum):
+    """What the provider moved without us. `chargeback` and `refund` (by hand) took of the charge; `returned_payout` and
+    `returned_refund` came back to us after they were done; `recovered` came back from the chef, who owed it."""
+
     CHARGEBACK = "chargeback"
     REFUND = "refund"
+    RETURNED_PAYOUT = "returned_payout"
+    RETURNED_REFUND = "returned_refund"
+    RECOVERED = "recovered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
-    """Money of the charge that went without us: a chargeback, or a refund made by hand at the provider.
+    """Money that moved without us; `amount` in minor units.
 
     `is_open`: a chargeback that is not decided, which freezes payout and refund; its money is gone meanwhile.
-    `is_back`: it was won, or the refund failed, so the money is here again.
+    `is_back`: it was won, or the refund by hand failed, so the money is here again.
     """
 
     kind: OutsideKind
@@ -136,7 +142,7 @@ class Engagement:
     payments_made: int = 0
     payments: Mapping[int, OpenPayment] = field(default_factory=lambda: MappingProxyType({}))
     outside: Mapping[str, Outside] = field(default_factory=lambda: MappingProxyType({}))
-    """The provider's id of a chargeback or of a refund by hand → what it took."""
+    """The provider's id of what it moved without us → what that was."""
     reclaimed: int = 0
     """What the chef owes or has given back of `paid_out`: the sum of all reversals decided."""
     reversed: int = 0
@@ -154,12 +160,27 @@ class Engagement:
     @property
     def gone(self) -> int:
         """What chargebacks and refunds by hand took of the charge, in minor units."""
-        return sum(item.amount for item in self.outside.values() if not item.is_back)
+        return self.came(OutsideKind.CHARGEBACK) + self.came(OutsideKind.REFUND)
+
+    @property
+    def refundable(self) -> int:
+        """What of the charge can still go back to the customer; an open chargeback may yet be won."""
+        lost = self.gone - sum(item.amount for item in self.outside.values() if item.is_open)
+        return max(0, self.captured - self.refunded - lost)
+
+    def came(self, kind: OutsideKind) -> int:
+        """The sum of what moved in this way and was not undone."""
+        return sum(item.amount for item in self.outside.values() if item.kind is kind and not item.is_back)
 
     @property
     def is_frozen(self) -> bool:
         """A chargeback is open: neither payout nor refund goes."""
         return any(item.is_open for item in self.outside.values())
+
+    @property
+    def is_settled(self) -> bool:
+        """It is decided who gets what was captured."""
+        return self.state in (State.PAYING, State.PAID_OUT, *OFF)
 
     @property
     def receivable(self) -> int:

@@ -188,7 +188,7 @@ def settle(booking: Booking, now: datetime) -> Step | None:
             "not_settleable", f"the dispute is {dispute.status}, or may still be appealed", state=dispute.status
         )
     refund = dispute.refund or 0
-    after, payments = refund_payment(booking.booking_id, engagement, refund, now)
+    after, payments = refund_payment(booking.booking_id, engagement, min(refund, engagement.refundable), now)
     if refund == engagement.captured:
         after = replace(after, state=State.CANCELLED)
     settled = replace(dispute, status=DisputeStatus.SETTLED, deadline=None)

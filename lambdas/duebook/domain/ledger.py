@@ -12,7 +12,7 @@ all that went back to the customer, decided by us or taken outside.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from duebook.domain.booking import Engagement
+from duebook.domain.booking import Engagement, OutsideKind
 from duebook.domain.payment import Kind, Payment, Status
 
 CASH, HELD, CHEF_PAYABLE, FEE, REFUNDS, RECEIVABLE = ACCOUNTS = (
@@ -53,15 +53,17 @@ def entries_for(before: Engagement | None, after: Engagement, payments: Sequence
 
 
 def position(engagement: Engagement) -> Lines:
-    """What is decided, as balances: before any payout, refund or reversal has moved. Sums to 0."""
+    """What is decided, and what moved without us, as balances: our own payments' movements come on top. Sums to 0."""
     e = engagement
+    payout_back, refund_back = e.came(OutsideKind.RETURNED_PAYOUT), e.came(OutsideKind.RETURNED_REFUND)
+    recovered = e.came(OutsideKind.RECOVERED)
     return {
-        CASH: e.captured - e.gone,
+        CASH: e.captured - e.gone + payout_back + refund_back + recovered,
         HELD: -held(e),
-        CHEF_PAYABLE: -e.paid_out,
+        CHEF_PAYABLE: -e.paid_out - payout_back,
         FEE: -e.fee,
-        REFUNDS: -e.refunded,
-        RECEIVABLE: e.reclaimed,
+        REFUNDS: -e.refunded - refund_back,
+        RECEIVABLE: e.reclaimed - recovered,
     }
 
 
@@ -73,7 +75,7 @@ def held(engagement: Engagement) -> int:
 
 def totals(entries: Iterable[Lines]) -> dict[str, int]:
     """The sum of lines by account, of one currency; every account is there."""
-    return {account: 0 for account in ACCOUNTS} | dict(_sum(*((lines, 1) for lines in entries)))
+    return dict.fromkeys(ACCOUNTS, 0) | dict(_sum(*((lines, 1) for lines in entries)))
 
 
 def _moved(payment: Payment) -> Entry:

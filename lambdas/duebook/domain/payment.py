@@ -237,7 +237,8 @@ def park(payment: Payment, reason: str, after: timedelta, now: datetime) -> Paym
 
 def unpark(payment: Payment, now: datetime) -> Payment:
     """What held it is over: due at once. It is checked again like any other before it is sent."""
-    return replace(payment, parked_since=None, reason=None, next_attempt_at=now)
+    attempt = payment.attempt if payment.next_attempt_at else 0
+    return replace(payment, attempt=attempt, parked_since=None, reason=None, next_attempt_at=now)
 
 
 def give_up(payment: Payment, reason: str) -> Payment:
@@ -251,7 +252,13 @@ def reduced(payment: Payment, by: int, now: datetime) -> Payment:
     amount = payment.amount - by
     if amount == 0:
         return replace(
-            payment, amount=0, status=Status.VOID, next_attempt_at=None, lease_until=None, parked_since=None, reason=None
+            payment,
+            amount=0,
+            status=Status.VOID,
+            next_attempt_at=None,
+            lease_until=None,
+            parked_since=None,
+            reason=None,
         )
     return replace(payment, amount=amount)
 
@@ -313,8 +320,6 @@ def retry(payment: Payment, now: datetime) -> Payment | None:
         case Status.INTENT | Status.UNKNOWN:
             at = max(now, payment.lease_until) if payment.lease_until else now
             stuck = payment.next_attempt_at is None
-            return replace(
-                payment, attempt=0 if stuck else payment.attempt, next_attempt_at=at, parked_since=None
-            )
+            return replace(payment, attempt=0 if stuck else payment.attempt, next_attempt_at=at, parked_since=None)
         case _:
             assert_never(payment.status)

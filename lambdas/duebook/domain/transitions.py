@@ -246,9 +246,10 @@ def cancel(booking: Booking, actor: Actor, refund: int | None, why: str | None, 
     if refund is None:
         in_full = actor.role in (Role.CHEF, Role.OPERATOR)
         refund = engagement.captured if in_full else engagement.policy.refund(engagement.captured, left)
-    if refund > engagement.captured:
+        refund = min(refund, engagement.refundable)
+    if refund > engagement.refundable:
         raise InvalidRequest(
-            "refund_exceeds_capture", "refund_minor", f"{refund} is more than the {engagement.captured} captured"
+            "refund_exceeds_capture", "refund_minor", f"{refund} is more than the {engagement.refundable} captured"
         )
     after = replace(engagement, state=State.CANCELLED)
     after, back = refund_payment(booking.booking_id, after, refund, now)
@@ -341,11 +342,9 @@ def _is_stale(known: OwnJob | PastJob | None, revision: int | None, request_hash
 def payment_step(booking: Booking, payment: Payment, type_: str, now: datetime, reason: str, **data: Any) -> Step:
     """A payment's row changed (claimed, answered, retried): the booking's brief and its state follow."""
     engagement = engaged(booking)
-    payments = dict(engagement.payments)
-    payments.pop(payment.number, None)
-    if payment.is_open:
-        payments[payment.number] = OpenPayment(payment.kind, payment.amount, payment.next_attempt_at)
-    after = replace(engagement, payments=payments)
+    after = briefed(engagement, payment)
+    if payment.status is Status.DONE and payment.kind is Kind.REVERSAL:
+        after = replace(after, reversed=engagement.reversed + payment.amount)
     if payment.status is Status.DONE and payment.kind is Kind.PAYOUT and engagement.state is State.PAYING:
         after, type_ = replace(after, state=State.PAID_OUT), "booking.paid_out"
     return engaged_step(
@@ -361,24 +360,42 @@ def payment_step(booking: Booking, payment: Payment, type_: str, now: datetime, 
     )
 
 
+def briefed(engagement: Engagement, *payments: Payment) -> Engagement:
+    """The booking's brief of its open payments, with these as they are now."""
+    brief = dict(engagement.payments)
+    for payment in payments:
+        brief.pop(payment.number, None)
+        if payment.is_open:
+            parked = payment.parked_since is not None
+            brief[payment.number] = OpenPayment(payment.kind, payment.amount, payment.next_attempt_at, parked)
+    return replace(engagement, payments=brief)
+
+
 def refund_payment(
     booking_id: str, engagement: Engagement, amount: int, now: datetime
 ) -> tuple[Engagement, tuple[Payment, ...]]:
-    after, payments = _payment(booking_id, engagement, Kind.REFUND, amount, now)
+    after, payments = new_payment(booking_id, engagement, Kind.REFUND, amount, now)
     return replace(after, refunded=engagement.refunded + amount), payments
 
 
+def chefs_share(engagement: Engagement) -> int:
+    """What was captured and did not go back, less the fee. More may be gone than was captured: then nothing."""
+    rest = max(0, engagement.captured - engagement.refunded - engagement.gone)
+    return rest - engagement.policy.fee(rest)
+
+
 def _pay_out(booking_id: str, engagement: Engagement, now: datetime) -> tuple[Engagement, tuple[Payment, ...]]:
-    """What was captured and not refunded, less the fee: one payout, once."""
-    rest = engagement.captured - engagement.refunded
-    fee = engagement.policy.fee(rest)
-    after, payments = _payment(booking_id, engagement, Kind.PAYOUT, rest - fee, now)
-    return replace(after, paid_out=rest - fee, fee=fee), payments
+    """The chef's share: one payout, once. The platform keeps, or bears, the rest."""
+    share = chefs_share(engagement)
+    after, payments = new_payment(booking_id, engagement, Kind.PAYOUT, share, now)
+    rest = engagement.captured - engagement.refunded - engagement.gone
+    return replace(after, paid_out=share, fee=rest - share), payments
 
 
-def _payment(
+def new_payment(
     booking_id: str, engagement: Engagement, kind: Kind, amount: int, now: datetime
 ) -> tuple[Engagement, tuple[Payment, ...]]:
+    """A payment's intent, numbered after the last one; none for an amount of 0."""
     if amount == 0:
         return engagement, ()
     number = engagement.payments_made + 1
@@ -447,6 +464,8 @@ def _allow(engagement: Engagement, command: str, *states: State) -> None:
 def _undisputed(engagement: Engagement) -> None:
     if engagement.is_disputed:
         raise Refused("dispute_open", "an open dispute holds the booking as it is", state=engagement.state)
+    if engagement.is_frozen:
+        raise Refused("chargeback_open", "an open chargeback holds the booking as it is", state=engagement.state)
 
 
 def _within_horizon(instant: datetime, now: datetime, field: str) -> None:

@@ -54,6 +54,11 @@ class Bookings:
             raise NotFound(f"there is no payment {payment_id_}")
         return rows.read_payment(row)
 
+    def payments(self, booking: Booking) -> list[Payment]:
+        """All payments that were ever decided for it, in order."""
+        made = booking.engagement.payments_made if booking.engagement else 0
+        return [self.numbered_payment(booking.booking_id, number) for number in range(1, made + 1)]
+
     def numbered_payment(self, booking_id: str, number: int) -> Payment:
         return self.payment(payment_id(booking_id, number))
 
@@ -127,6 +132,7 @@ class Bookings:
         charge_ref = after.engagement.charge_ref if after.engagement else None
         if charge_ref and not (before and before.engagement and before.engagement.charge_ref == charge_ref):
             writes.append(rows.charge_put(after, charge_ref))
+        writes += rows.parked_writes(before, step) + rows.ledger_puts(before, step)
         if step.dispute_texts is not None:
             writes.append(rows.dispute_update(step, step.dispute_texts))
         payload = None

@@ -2,50 +2,65 @@
 
 from dataclasses import replace
 from datetime import datetime
+from typing import assert_never
 
-from duebook.domain.booking import Booking
-from duebook.domain.errors import ConditionFailed, Contention, NotFound, Permanent, Refused
+from duebook.domain.booking import Actor, Booking
+from duebook.domain.chef import obstacle
+from duebook.domain.errors import ConditionFailed, Contention, NotFound, Permanent, Refused, VersionConflict
 from duebook.domain.names import parent, payment_number
 from duebook.domain.payment import (
     Act,
     Asked,
     Done,
     Failed,
+    Kind,
+    Mismatched,
     Outcome,
     Payment,
     Status,
     Uncertain,
     claim,
     decide,
+    give_up,
     not_found,
+    park,
     record,
+    retry,
 )
-from duebook.domain.transitions import Step, payment_step
-from duebook.service.bookings import Bookings
+from duebook.domain.transitions import Step, engaged, payment_step
+from duebook.service import chefs
+from duebook.service.bookings import MOST_TRIES, Bookings
 from duebook.service.ports import PaymentProvider, Queues, WakeUp
 from duebook.service.rows import Cause
 from duebook.service.wake import Woken, wake, wake_at
 
 
 def wake_payment(bookings: Bookings, queues: Queues, provider: PaymentProvider, wake_up: WakeUp, source: str) -> Woken:
-    """Do what the fence allows for one payment: at most one call that moves money, and only under a claim."""
-    woken = wake(bookings, queues, wake_up, source)
-    number = payment_number(wake_up.job)
-    if woken.booking is None or number is None or wake_up.job not in woken.booking.planned:
-        return woken
-    now = bookings.clock()
-    if woken.booking.planned[wake_up.job].run_at > now:
-        return woken
-    try:
-        payment = bookings.numbered_payment(wake_up.booking_id, number)
-    except NotFound as missing:
-        raise Permanent(f"{wake_up.job} is pending but its payment is missing") from missing
-    cause = Cause(source=source, job=wake_up.job, generation=wake_up.generation)
-    try:
-        reason = _attempt(bookings, queues, provider, woken.booking, payment, cause, now)
-    except (ConditionFailed, Contention):
-        return Woken(woken.booking, "another worker came first: it has the claim", woken.transitions)
-    return Woken(woken.booking, reason, woken.transitions)
+    """Do what the fence allows for one payment: at most one call that moves money, and only under a claim.
+
+    A hold that came between the look at the chef and the claim fails the claim: then it is looked at anew.
+    """
+    for _ in range(MOST_TRIES):
+        woken = wake(bookings, queues, wake_up, source)
+        number = payment_number(wake_up.job)
+        if woken.booking is None or number is None or wake_up.job not in woken.booking.planned:
+            return woken
+        now = bookings.clock()
+        if woken.booking.planned[wake_up.job].run_at > now:
+            return woken
+        try:
+            payment = bookings.numbered_payment(wake_up.booking_id, number)
+        except NotFound as missing:
+            raise Permanent(f"{wake_up.job} is pending but its payment is missing") from missing
+        cause = Cause(source=source, job=wake_up.job, generation=wake_up.generation)
+        try:
+            reason, outcome = _attempt(bookings, queues, provider, woken.booking, payment, cause, now)
+        except (ConditionFailed, Contention):
+            if bookings.load(wake_up.booking_id) == woken.booking:
+                continue
+            return Woken(woken.booking, "another worker came first: it has the claim", woken.transitions)
+        return Woken(woken.booking, reason, woken.transitions, outcome)
+    raise VersionConflict(f"what decides on {wake_up.job} kept changing", booking_id=wake_up.booking_id)
 
 
 def _attempt(
@@ -56,11 +71,16 @@ def _attempt(
     payment: Payment,
     cause: Cause,
     now: datetime,
-) -> str:
+) -> tuple[str, Outcome | None]:
     decision = decide(payment, now, by_event=provider.by_event)
     match decision.act:
         case Act.NOTHING:
-            return decision.reason
+            return decision.reason, None
+        case Act.GIVE_UP:
+            stuck = give_up(payment, decision.reason)
+            step = payment_step(booking, stuck, "payment.needs_attention", now, decision.reason)
+            bookings.commit(booking, step, cause)
+            return decision.reason, None
         case Act.WAIT:
             assert decision.until is not None
             if payment.next_attempt_at != decision.until:
@@ -69,21 +89,62 @@ def _attempt(
             else:
                 generation = booking.planned[cause.job or ""].generation
                 wake_at(queues, booking.booking_id, cause.job or "", generation, decision.until, now)
-            return decision.reason
-        case Act.SEND if provider.by_event:
-            asked = record(claim(payment, Act.SEND, now), Asked(), now)
-            bookings.commit(booking, _requested(booking, asked, now, decision.reason), cause)
-            return f"asked the marketplace: {decision.reason}"
-        case Act.SEND | Act.LOOK_UP:
+            return decision.reason, None
+        case Act.LOOK_UP:
             claimed = claim(payment, decision.act, now)
             booking = bookings.commit(booking, _attempted(booking, claimed, now, decision.reason), cause)
-    if decision.act is Act.LOOK_UP:
-        found = provider.find(claimed, now)
-        if found is not None:
-            return _record(bookings, claimed, found, cause)
-        claimed = not_found(claimed, now)
-        bookings.commit(booking, _attempted(booking, claimed, now, "not found by its reference: a new epoch"), cause)
-    return _record(bookings, claimed, provider.send(claimed, now), cause)
+            found = provider.find(claimed, now)
+            if found is not None:
+                return _record(bookings, claimed, found, cause), found
+            return _send(bookings, provider, booking, claimed, cause, now, "not found by its reference: a new epoch")
+        case Act.SEND:
+            return _send(bookings, provider, booking, payment, cause, now, decision.reason)
+        case _:
+            assert_never(decision.act)
+
+
+def _send(
+    bookings: Bookings,
+    provider: PaymentProvider,
+    booking: Booking,
+    payment: Payment,
+    cause: Cause,
+    now: datetime,
+    reason: str,
+) -> tuple[str, Outcome | None]:
+    """Claim and send, or park: each in a transaction that checks the rows that decided it.
+
+    A payment that is under a claim already was looked up and not found: it goes under a new epoch.
+    """
+    payment = _of_payout(bookings, booking, payment)
+    chef, switch = chefs.load(bookings.table, payment.chef_id), chefs.switch(bookings.table)
+    guards = chefs.guards(chef, switch) if payment.kind is Kind.PAYOUT else ()
+    frozen = engaged(booking).is_frozen
+    stop = obstacle(payment, chef, switch, frozen=frozen, needs_account=provider.needs_account)
+    if stop is not None:
+        waiting = park(payment, stop.reason, stop.again, now)
+        type_ = "payment.parked" if waiting.next_attempt_at else "payment.needs_attention"
+        bookings.commit(booking, payment_step(booking, waiting, type_, now, stop.reason), cause, also=guards)
+        return f"parked: {stop.reason}", None
+    looked_up = payment.lease_until is not None and now < payment.lease_until
+    account = chef.account
+    claimed = not_found(payment, now, account) if looked_up else claim(payment, Act.SEND, now, account)
+    if provider.by_event:
+        asked = record(claimed, Asked(), now)
+        bookings.commit(booking, _requested(booking, asked, now, reason), cause, also=guards)
+        return f"asked the marketplace: {reason}", None
+    bookings.commit(booking, _attempted(booking, claimed, now, reason), cause, also=guards)
+    outcome = provider.send(claimed, now)
+    return _record(bookings, claimed, outcome, cause), outcome
+
+
+def _of_payout(bookings: Bookings, booking: Booking, payment: Payment) -> Payment:
+    """A reversal with the provider's id of what it takes back: the latest payout that was done and is large enough."""
+    if payment.kind is not Kind.REVERSAL or payment.of_ref is not None:
+        return payment
+    done = [p for p in bookings.payments(booking) if p.kind is Kind.PAYOUT and p.status is Status.DONE]
+    enough = [p for p in done if p.amount >= payment.amount] or done
+    return replace(payment, of_ref=enough[-1].provider_ref) if enough else payment
 
 
 def _attempted(booking: Booking, payment: Payment, now: datetime, reason: str) -> Step:
@@ -129,14 +190,41 @@ def _answered(booking: Booking, payment: Payment, outcome: Outcome, now: datetim
     answered = record(payment, outcome, now)
     match outcome:
         case Done(provider_ref):
-            return payment_step(booking, answered, "payment.done", now, "the money moved", provider_ref=provider_ref)
+            type_ = "payout.reversed" if payment.kind is Kind.REVERSAL else "payment.done"
+            return payment_step(booking, answered, type_, now, "the money moved", provider_ref=provider_ref)
         case Failed(reason):
             return payment_step(booking, answered, "payment.failed", now, reason)
         case Uncertain(reason):
             type_ = "payment.needs_attention" if answered.needs_attention else "payment.uncertain"
             return payment_step(booking, answered, type_, now, reason)
+        case Mismatched(reason):
+            return payment_step(booking, answered, "payment.mismatch", now, reason)
         case Asked():
             return payment_step(booking, answered, "payment.requested", now, "asked")
+
+
+def press(bookings: Bookings, payment_id: str, actor: Actor | None, why: str | None) -> tuple[Payment, bool]:
+    """A person says: try again. Safe to press twice: while an attempt is due or may still run, nothing changes.
+
+    Raises `Refused` for what the provider has with another amount.
+    """
+
+    def decide_(booking: Booking | None, now: datetime) -> Step | None:
+        payment = bookings.payment(payment_id)
+        if payment.status is Status.MISMATCHED:
+            raise Refused("mismatched", "the provider has it otherwise: settle it there", state=payment.status.value)
+        again = retry(payment, now)
+        assert booking is not None
+        if again is None or (payment.is_open and payment.next_attempt_at and payment.next_attempt_at <= now):
+            return None
+        if again == payment:
+            return None
+        step = payment_step(booking, again, "payment.retried", now, why or "retried by a person")
+        return replace(step, actor=actor)
+
+    bookings.payment(payment_id)
+    _, applied = bookings.change(parent(payment_id), Cause(source="api"), decide_)
+    return bookings.payment(payment_id), applied
 
 
 def result(
@@ -157,8 +245,8 @@ def result(
                 return None
             case ((Status.DONE | Status.FAILED), _):
                 raise Refused("already_answered", f"the payment is {latest.status}", state=latest.status.value)
-            case Status.INTENT, _:
-                raise Refused("not_requested", "the payment was not asked for yet", state=latest.status.value)
+            case ((Status.INTENT | Status.MISMATCHED | Status.VOID), _):
+                raise Refused("not_requested", "the payment is not asked for", state=latest.status.value)
         return _answered(booking, latest, outcome, now)
 
     _, applied = bookings.change(parent(payment_id), Cause(source="api"), answer)

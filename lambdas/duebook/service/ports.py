@@ -193,7 +193,7 @@ class PaymentProvider(Protocol):
     """True when a payout needs the chef's connected account (`payment.account`)."""
 
     def send(self, payment: Payment, now: datetime) -> Outcome:
-        """Transfer a payout, refund a charge or reverse a transfer (`payment.of_ref`) with the idempotency key `payment.key`."""
+        """Transfer a payout, refund a charge or reverse the transfer `of_ref`, with the key `payment.key`."""
 
     def find(self, payment: Payment, now: datetime) -> Outcome | None:
         """Look the payment up by its reference; None when the provider surely has none.

@@ -5,13 +5,15 @@
 | booking | `booking` | |
 | job | `job#<name>` | `due` while pending, `attention` when dead |
 | payment | `payment#<payment_id>` | `attention` when it needs a person |
+| ledger entry | `ledger#<version>#<n>` | `day` |
 | history | `history#<version>` | `attention` (kind `outbox`) until its event is published |
 | dispute | `dispute#<dispute_id>` | `attention` while it waits for the chef, a mediator or a person |
 | task token | `token#<dispute_id>` | |
 | idempotency key | `key#<key>` | |
 | charge | `charge` (partition `charge#<charge_ref>`: whose capture it is) | |
 
-The partition is the booking id. Rows of the service itself have a `#` in their partition, which no booking id has.
+The partition is the booking id. Rows of the service itself have a `#` in their partition, which no booking id has:
+`chef#<chef_id>` holds a chef (`chef`) and what is parked for them (`parked#<payment_id>`), `#payouts` the switch.
 """
 
 import json
@@ -24,11 +26,12 @@ from typing import Any
 from duebook.domain import names
 from duebook.domain.booking import Booking, Planned
 from duebook.domain.dispute import IN_REVIEW, Dispute, DisputeStatus
+from duebook.domain.ledger import entries_for
 from duebook.domain.payment import Payment
 from duebook.domain.times import iso, parse
 from duebook.domain.transitions import Step
 from duebook.service.codec import decode, encode
-from duebook.service.ports import If, Item, Put, Update
+from duebook.service.ports import Delete, If, Item, Put, Update, Write
 
 SCHEMA = 1
 DUE_SHARDS = 2
@@ -50,6 +53,11 @@ JOB_PREFIX = "job#"
 HISTORY_PREFIX = "history#"
 PAYMENT_PREFIX = "payment#"
 DISPUTE_PREFIX = "dispute#"
+LEDGER_PREFIX = "ledger#"
+CHEF_SK = "chef"
+PARKED_PREFIX = "parked#"
+DAY_SHARDS = 4
+"""Partitions of a day's ledger entries: 4,000 entries a second."""
 CHARGE_SK = "charge"
 
 _IN_DUE = ("due_pk", "due_sk")
@@ -173,6 +181,68 @@ def charge_put(booking: Booking, charge_ref: str) -> Put:
 
 def read_payment(row: Mapping[str, Any]) -> Payment:
     return decode(Payment, row)
+
+
+def chef_pk(chef_id: str) -> str:
+    return f"chef#{chef_id}"
+
+
+def parked_writes(before: Booking | None, step: Step) -> list[Write]:
+    """The listing under the chef of payments that this step parks, or that were parked before it."""
+    brief = before.engagement.payments if before and before.engagement else {}
+    writes: list[Write] = []
+    for payment in step.payments:
+        pk, sk = chef_pk(payment.chef_id), f"{PARKED_PREFIX}{payment.payment_id}"
+        if payment.parked_since is not None:
+            shown = (
+                "payment_id",
+                "booking_id",
+                "kind",
+                "amount",
+                "currency",
+                "reason",
+                "next_attempt_at",
+                "parked_since",
+            )
+            row = encode(payment)
+            writes.append(Put(item={"pk": pk, "sk": sk} | {name: row[name] for name in shown if name in row}))
+        elif payment.number in brief and brief[payment.number].parked:
+            writes.append(Delete(pk=pk, sk=sk))
+    return writes
+
+
+# --- the ledger ----------------------------------------------------------------------------------------------------
+
+
+def day_partition(day: str, shard_number: int) -> str:
+    """`2026-11-14#0`: one UTC day, one shard."""
+    return f"{day}#{shard_number}"
+
+
+def ledger_puts(before: Booking | None, step: Step) -> list[Write]:
+    """The entries that a step adds; none is ever replaced."""
+    after = step.booking
+    if after.engagement is None:
+        return []
+    entries = entries_for(before.engagement if before else None, after.engagement, step.payments)
+    at = iso(step.at)
+    return [
+        Put(
+            item={
+                "pk": after.booking_id,
+                "sk": f"{LEDGER_PREFIX}{after.version:010d}#{number}",
+                "booking_id": after.booking_id,
+                "version": after.version,
+                "at": at,
+                "type": step.type,
+                "day_pk": day_partition(at[:10], shard(after.booking_id, DAY_SHARDS)),
+                "day_sk": f"{at}#{after.booking_id}#{after.version:010d}#{number}",
+                **encode(entry),
+            },
+            condition=If(absent=True),
+        )
+        for number, entry in enumerate(entries, start=1)
+    ]
 
 
 # --- disputes ------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from duebook.domain import names
 from duebook.domain.booking import Booking
 from duebook.domain.errors import ConditionFailed, Contention, VersionConflict
+from duebook.domain.payment import Outcome
 from duebook.domain.times import iso
 from duebook.service.bookings import MOST_TRIES, Bookings
 from duebook.service.ports import Queues, WakeUp
@@ -18,11 +19,12 @@ LONGEST_DELAY = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """What a wake-up came to, for the log. `booking` is None when there is none."""
+    """What a wake-up came to, for the log. `booking`: None when there is none. `outcome`: the provider's."""
 
     booking: Booking | None
     reason: str
     transitions: int = 0
+    outcome: Outcome | None = None
 
 
 def wake(bookings: Bookings, queues: Queues, wake_up: WakeUp, source: str) -> Woken:
