@@ -19,7 +19,7 @@ from tests.unit.event_schemas import FOLDER, check, documented, schemas
 from tests.unit.test_import_directions import MODULES, nodes_of
 from tests.unit.world import World
 
-TYPE = re.compile(r"(booking|job|payment|dispute)\.[a-z_]+")
+TYPE = re.compile(r"(booking|job|payment|payout|dispute)\.[a-z_]+")
 CUSTOMER = {"role": "customer", "id": "c-1"}
 CHEF = {"role": "chef", "id": "ch-1"}
 

@@ -5,7 +5,7 @@ Authorization is IAM's, route by route (stacks/components/api.py); the actor in 
 
 import json
 import re
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
@@ -15,13 +15,13 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 
 from duebook import wiring
 from duebook.domain import errors, names
-from duebook.domain.booking import Booking
+from duebook.domain.booking import Actor, Booking
 from duebook.domain.payment import Done, Failed
 from duebook.domain.times import moment
 from duebook.handlers.api import models, views
 from duebook.handlers.api.body import LARGEST_BODY, parsed, text_of
 from duebook.handlers.support import count, logger, metrics
-from duebook.service import pay, queries, reconcile
+from duebook.service import chefs, ledger, pay, queries, reconcile
 from duebook.service.bookings import Key
 from duebook.service.commands import Commands, DisputeCommands, canonical_hash
 from duebook.service.ports import Item
@@ -36,6 +36,8 @@ DisputeId = Annotated[str, Path(pattern=f"^{names.DISPUTE_ID}$")]
 PaymentId = Annotated[str, Path(pattern=f"^{names.PAYMENT_ID}$")]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[str | None, Query(max_length=256)]
+ChefId = Annotated[str, Path(pattern=f"^{names.OPAQUE_ID}$")]
+Day = Annotated[str, Query(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 Json = dict[str, Any]
 
 _IDEMPOTENCY_KEY = r"[0-9A-Za-z_.:@-]{1,128}"
@@ -182,6 +184,63 @@ def payment_result(payment_id: PaymentId, body: Annotated[models.ResultIn, Body(
     return _payment(payment_id) | {"applied": applied}
 
 
+@app.post("/payments/<payment_id>/retry", tags=["payments"])
+def retry_payment(payment_id: PaymentId, body: Annotated[models.RedriveIn, Body()]) -> Json:
+    """A person says: try again. Pressed twice, it is tried once."""
+    actor = Actor(body.actor.role, body.actor.id) if body.actor else None
+    _, applied = pay.press(wiring.bookings(), payment_id, actor, body.reason)
+    return _payment(payment_id) | {"applied": applied}
+
+
+@app.get("/bookings/<booking_id>/ledger", tags=["payments"])
+def get_ledger(
+    booking_id: BookingId,
+    cursor: Annotated[str | None, Query(pattern="^[0-9]{10}#[0-9]{1,3}$")] = None,
+    limit: Limit = 100,
+) -> Json:
+    """Every entry of a booking, oldest first, and what they come to: captured = refunded + net paid out + fee + held,
+    less what the chef owes."""
+    booking = _existing(booking_id)
+    listing = ledger.of_booking(wiring.bookings().table, booking_id, cursor=cursor, limit=limit)
+    entries = [views.entry(row) for row in listing.items]
+    return {"entries": entries, "cursor": listing.cursor, "balance": views.balance(booking)}
+
+
+@app.put("/chefs/<chef_id>", tags=["payments"])
+def put_chef(chef_id: ChefId, body: Annotated[models.ChefIn, Body()]) -> Json:
+    """The chef's connected account, and whether they are paid at all. Enabled again, what was parked goes."""
+    chef, applied = chefs.put(wiring.bookings(), chef_id, body.account, body.enabled)
+    return views.chef(chef) | {"applied": applied}
+
+
+@app.get("/chefs/<chef_id>", tags=["payments"])
+def get_chef(chef_id: ChefId) -> Json:
+    return views.chef(chefs.existing(wiring.bookings().table, chef_id))
+
+
+@app.post("/chefs/<chef_id>/hold", tags=["payments"])
+def hold(chef_id: ChefId, body: Annotated[models.HoldIn, Body()]) -> Json:
+    """No payout to this chef is sent from now on; those that come due are parked."""
+    chef, applied = chefs.hold(wiring.bookings(), chef_id, body.reason)
+    return views.chef(chef) | {"applied": applied}
+
+
+@app.post("/chefs/<chef_id>/unhold", tags=["payments"])
+def unhold(chef_id: ChefId) -> Json:
+    """What is parked goes at once; again, it is paid once."""
+    chef, applied = chefs.unhold(wiring.bookings(), chef_id)
+    return views.chef(chef) | {"applied": applied}
+
+
+@app.get("/chefs/<chef_id>/parked", tags=["payments"])
+def get_parked(
+    chef_id: ChefId, cursor: Annotated[str | None, Query(pattern=f"^{names.PAYMENT_ID}$")] = None, limit: Limit = 100
+) -> Json:
+    """Payments that wait for this chef."""
+    listing = chefs.parked(wiring.bookings().table, chef_id, cursor=cursor, limit=limit)
+    return {"parked": [views.parked(row) for row in listing.items], "cursor": listing.cursor}
+
+
 # --- disputes ------------------------------------------------------------------------------------------------------
 
 
@@ -266,8 +325,10 @@ def get_dead_letters(
     limit: Limit = 100,
 ) -> Json:
     """What a person has to look at, the longest waiting first."""
-    listing = queries.attention(wiring.bookings().table, kind, cursor=cursor, limit=limit)
-    return {"dead_letters": [views.attention(row, kind) for row in listing.items], "cursor": listing.cursor}
+    table = wiring.bookings().table
+    listing = queries.attention(table, kind, cursor=cursor, limit=limit)
+    found = queries.whole_payments(table, listing.items)
+    return {"dead_letters": [views.attention(row, kind) for row in found], "cursor": listing.cursor}
 
 
 @app.post("/bookings/<booking_id>/jobs/<job>/redrive", tags=["operations"])
@@ -291,6 +352,41 @@ def get_reconcile() -> Json:
     if found is None:
         raise errors.NotFound("no reconcile run has been started")
     return views.report(found)
+
+
+@app.get("/ledger/trial-balance", tags=["operations"])
+def get_trial_balance(day: Day) -> Json:
+    """Opening, movement and closing balance of every account, by currency."""
+    return views.trial_balance(ledger.trial_balance(wiring.bookings().table, _day(day)))
+
+
+@app.get("/ledger/reconciliation", tags=["operations"])
+def get_reconciliation(day: Day) -> Json:
+    """The day's money: ours, the provider's, the difference."""
+    found = ledger.reconciliation(wiring.bookings().table, _day(day))
+    if found is None:
+        raise errors.NotFound(f"{day} was not reconciled yet")
+    return found
+
+
+@app.get("/payouts", tags=["operations"])
+def get_payouts() -> Json:
+    """Whether all payouts are paused."""
+    return views.switch(chefs.switch(wiring.bookings().table))
+
+
+@app.post("/payouts/pause", tags=["operations"])
+def pause(body: Annotated[models.HoldIn, Body()]) -> Json:
+    """No payout is sent from now on."""
+    switch, applied = chefs.pause(wiring.bookings(), True, body.reason)
+    return views.switch(switch) | {"applied": applied}
+
+
+@app.post("/payouts/resume", tags=["operations"])
+def resume() -> Json:
+    """Payouts go again: what waited goes at its next look, within the hour."""
+    switch, applied = chefs.pause(wiring.bookings(), False, None)
+    return views.switch(switch) | {"applied": applied}
 
 
 # --- shared --------------------------------------------------------------------------------------------------------
@@ -326,6 +422,13 @@ def _dispute_of(booking: Booking) -> Json:
 
 def _acted(booking: Booking, applied: bool) -> Json:
     return _dispute_of(booking) | {"applied": applied}
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise errors.InvalidRequest("bad_day", "day", f"{text} is no day") from None
 
 
 def _query_time(text: str, field: str) -> datetime:

@@ -237,6 +237,17 @@ class RedriveIn(Request):
     reason: Text | None = None
 
 
+class ChefIn(Request):
+    """A chef as the marketplace has them; `account` is what the provider calls them, where it needs one."""
+
+    account: Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)] | None = None
+    enabled: StrictBool = True
+
+
+class HoldIn(Request):
+    reason: Text | None = None
+
+
 class ResultIn(Request):
     """The marketplace's answer to a payment it was asked for."""
 

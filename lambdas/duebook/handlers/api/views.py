@@ -3,8 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from iso4217 import Currency
+
 from duebook.domain.booking import Booking
+from duebook.domain.chef import Chef, Switch
 from duebook.domain.dispute import Dispute
+from duebook.domain.ledger import held
+from duebook.domain.money import shown
 from duebook.domain.times import Moment, iso
 from duebook.service import rows
 from duebook.service.codec import encode
@@ -24,6 +29,9 @@ PAYMENT_FIELDS = (
     "next_attempt_at",
     "reason",
     "created_at",
+    "account",
+    "of_ref",
+    "parked_since",
 )
 HISTORY_FIELDS = (
     "version",
@@ -65,6 +73,10 @@ def booking(value: Booking, payments: list[Item]) -> View:
         "refunded_minor": engagement.refunded,
         "paid_out_minor": engagement.paid_out,
         "fee_minor": engagement.fee,
+        "gone_minor": engagement.gone,
+        "reversed_minor": engagement.reversed,
+        "receivable_minor": engagement.receivable,
+        "frozen": engagement.is_frozen,
         "payments": [payment(row) for row in payments],
         "dispute": engagement.dispute and _brief(engagement.dispute),
     }
@@ -82,6 +94,60 @@ def payment(row: Mapping[str, Any]) -> View:
         "reference": reference,
         "idempotency_key": f"{reference}.e{epoch}",
     }
+
+
+def entry(row: Mapping[str, Any]) -> View:
+    """Lines are signed minor units, debit positive; `shown` has them in major units, by the currency's exponent."""
+    names = ("version", "at", "type", "what", "currency", "payment_id", "provider_ref")
+    lines = dict(row["lines"])
+    return {**{name: row.get(name) for name in names}, "lines": lines, "shown": _major(lines, row["currency"])}
+
+
+def balance(value: Booking) -> View:
+    """Where the captured money is; see `duebook.domain.ledger`."""
+    engagement = value.engagement
+    if engagement is None:
+        return {}
+    return {
+        "currency": engagement.currency,
+        "captured_minor": engagement.captured,
+        "refunded_minor": engagement.refunded + engagement.gone,
+        "net_paid_out_minor": engagement.paid_out - engagement.reversed,
+        "fee_minor": engagement.fee,
+        "held_minor": held(engagement),
+        "receivable_minor": engagement.receivable,
+    }
+
+
+def trial_balance(value: View) -> View:
+    """With each sum in major units too."""
+    closing = {currency: _major(lines, currency) for currency, lines in value["closing"].items()}
+    return value | {"closing_shown": closing}
+
+
+def chef(value: Chef) -> View:
+    return {
+        "chef_id": value.chef_id,
+        "account": value.account,
+        "enabled": value.enabled,
+        "held": value.held,
+        "reason": value.reason,
+        "version": value.version,
+    }
+
+
+def parked(row: Mapping[str, Any]) -> View:
+    names = ("payment_id", "booking_id", "kind", "currency", "reason", "next_attempt_at", "parked_since")
+    return {**{name: row.get(name) for name in names}, "amount_minor": row["amount"]}
+
+
+def switch(value: Switch) -> View:
+    return {"paused": value.paused, "reason": value.reason, "version": value.version}
+
+
+def _major(lines: Mapping[str, int], currency: str) -> View:
+    exponent = Currency(currency).exponent or 0
+    return {account: shown(amount, exponent) for account, amount in lines.items()}
 
 
 def history(row: Mapping[str, Any]) -> View:
@@ -110,6 +176,8 @@ def dispute(row: Mapping[str, Any], console_url: str) -> View:
 def attention(row: Mapping[str, Any], kind: str) -> View:
     names = ("booking_id", "job", "payment_id", "dispute_id", "attempts", "reason", "generation", "since")
     view = {"kind": kind, **{name: row.get(name) for name in names}}
+    if "amount" in row:
+        view |= {"amount_minor": row["amount"], "currency": row.get("currency"), "payment_kind": row.get("kind")}
     if str(row["pk"]).startswith("poison#"):
         view["message_id"] = row["pk"].removeprefix("poison#")
     if str(row["sk"]).startswith(rows.HISTORY_PREFIX):
@@ -118,9 +186,9 @@ def attention(row: Mapping[str, Any], kind: str) -> View:
 
 
 def report(value: Report) -> View:
-    shown: View = encode(value)
-    shown.pop("after", None)
-    return shown | {
+    told: View = encode(value)
+    told.pop("after", None)
+    return told | {
         "status": "done" if value.phase == "done" else "running",
         "differences": value.differences,
         "finished_at": value.finished_at and iso(value.finished_at),
