@@ -117,7 +117,7 @@ class Functions(Construct):
         )
         self._let_call_stripe(function)
         function.allow(
-            self._data.storage.may(*_COMMIT),
+            self._data.storage.may(*_COMMIT, "ConditionCheckItem"),
             may_send(self._data.payments.queue, self._data.projection.queue),
         )
         if self._environment.payments == "ledger":
@@ -224,8 +224,9 @@ class Functions(Construct):
             handler="reconciler",
             timeout=300,
             calls_itself=True,
-            settings={**self._queues, **self._schedules},
+            settings={**self._queues, **self._schedules, "PAYMENTS": self._environment.payments},
         )
+        self._let_call_stripe(function)
         function.allow(
             self._data.storage.may(*_COMMIT, "Query", "Scan"),
             self._data.storage.may_on_index("Scan", indexes=[DUE]),
@@ -238,7 +239,7 @@ class Functions(Construct):
         events.Rule(
             self,
             "ReconcileRule",
-            description="Compares bookings, jobs and schedules once a day.",
+            description="Once a day: compares bookings, jobs and schedules, closes the ledger's day.",
             schedule=events.Schedule.cron(hour="3", minute="17"),
             targets=[targets.LambdaFunction(function.alias)],
         )

@@ -115,9 +115,9 @@ def test_settings_reach_the_functions_that_read_them() -> None:
     assert (environment.payments, json.loads(environment.policy)) == ("external", {"pay_within": 60})
 
 
-def test_the_api_and_the_payments_worker_know_who_pays(everywhere: Synthesized) -> None:
+def test_who_pays_or_asks_who_paid_is_told_who_it_is(everywhere: Synthesized) -> None:
     expected = everywhere.environment.payments
-    for handler in ("api", "payments_worker"):
+    for handler in ("api", "payments_worker", "reconciler"):
         assert everywhere.functions[handler]["Properties"]["Environment"]["Variables"]["PAYMENTS"] == expected
 
 

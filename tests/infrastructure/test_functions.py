@@ -25,9 +25,13 @@ TOLD = {
     "publisher": {"BUS_NAME"},
     "recorder": set(),
     "sweeper": QUEUES | {"BUS_NAME"},
-    "reconciler": QUEUES | SCHEDULES,
+    "reconciler": QUEUES | SCHEDULES | {"PAYMENTS"},
 }
-STRIPE = {"payments_worker": {"STRIPE_SECRET_ARN"}, "stripe_webhook": {"STRIPE_WEBHOOK_SECRET_ARN"}}
+STRIPE = {
+    "payments_worker": {"STRIPE_SECRET_ARN"},
+    "reconciler": {"STRIPE_SECRET_ARN"},
+    "stripe_webhook": {"STRIPE_WEBHOOK_SECRET_ARN"},
+}
 """With payments=stripe."""
 
 

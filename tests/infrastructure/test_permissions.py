@@ -39,7 +39,7 @@ ALLOWED = {
     "lifecycle_worker": COMMIT
     | QUEUE_SOURCE
     | {"sqs:SendMessage", "states:DescribeExecution", "states:SendTaskSuccess"},
-    "payments_worker": COMMIT | QUEUE_SOURCE | {"sqs:SendMessage"},
+    "payments_worker": COMMIT | QUEUE_SOURCE | {"dynamodb:ConditionCheckItem", "sqs:SendMessage"},
     "projector": STREAM_SOURCE
     | QUEUE_SOURCE
     | WRITE_SCHEDULES
@@ -70,10 +70,12 @@ BY_PAYMENTS = {
     "external": {},
     "stripe": {
         "payments_worker": {"secretsmanager:GetSecretValue"},
+        "reconciler": {"secretsmanager:GetSecretValue"},
         "stripe_webhook": COMMIT | {"secretsmanager:GetSecretValue"},
     },
 }
-"""What who moves money adds: looking transfers up in the ledger, or calling Stripe and hearing from it."""
+"""What who moves money adds: looking transfers up in the ledger, or calling Stripe and hearing from it. The reconciler
+compares a day of ours with a day of Stripe's."""
 
 
 def allowed(assembly: Synthesized) -> dict[str, set[str]]:
@@ -140,7 +142,7 @@ def test_a_function_sends_to_its_queues_only(everywhere: Synthesized) -> None:
         assert targets == SENDS_TO.get(handler, set()), handler
 
 
-def test_each_of_stripes_secrets_is_read_by_one_function_and_no_other_secret_by_any(stripe: Synthesized) -> None:
+def test_who_calls_stripe_reads_its_key_who_hears_from_it_the_other_secret_and_nobody_more(stripe: Synthesized) -> None:
     """The function that anybody can call may not read the key that moves money."""
     read = {
         handler: [
@@ -154,9 +156,10 @@ def test_each_of_stripes_secrets_is_read_by_one_function_and_no_other_secret_by_
     place = "arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>:secret:"
     assert {handler: resources for handler, resources in read.items() if resources} == {
         "payments_worker": [f"{place}{STRIPE['stripe_secret']}-??????"],
+        "reconciler": [f"{place}{STRIPE['stripe_secret']}-??????"],
         "stripe_webhook": [f"{place}{STRIPE['stripe_webhook_secret']}-??????"],
     }
-    assert len(list(granting(stripe, "secretsmanager:"))) == 2
+    assert len(list(granting(stripe, "secretsmanager:"))) == 3
 
 
 def test_a_secret_named_by_its_arn_is_granted_by_just_that() -> None:

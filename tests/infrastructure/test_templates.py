@@ -21,7 +21,7 @@ DIFFERENCES = {
     # The embedded AWS's bootstrap roles can't be used, so its stacks know of no bootstrap.
     r"Data\.(Parameters|Rules)\.\w+.*": "no bootstrap",
     r"App\.(Parameters|Rules)\.\w+.*": "no bootstrap",
-    r"App\.Resources\.Functions(Api|PaymentsWorker)Function\.Properties\.Environment\.Variables\.PAYMENTS": (
+    r"App\.Resources\.Functions(Api|PaymentsWorker|Reconciler)Function\.Properties\.Environment\.Variables\.PAYMENTS": (
         "money is a ledger, for nobody is there to pay"
     ),
     r"App\.Resources\.FunctionsPaymentsWorkerRoleDefaultPolicy\..*\.Action\.\d+": (

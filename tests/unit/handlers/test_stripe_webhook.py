@@ -186,7 +186,7 @@ def test_a_capture_that_does_not_fit_is_kept_for_a_person(world: World, changes:
     assert world.state() == "accepted"
 
 
-# --- signature, replay, size -------------------------------------------------------------------------------------------
+# --- signature, replay, size ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_aws_failing_makes_stripe_send_the_event_again(world: World, monkeypatch
     assert tell(event("charge.succeeded", charge())) == (503, "aws_failure")
 
 
-# --- what happens to the money afterwards ------------------------------------------------------------------------------
+# --- what happens to the money afterwards --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
