@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from duebook_client import Forbidden, Request, Urllib3Transport
-from local.stripe import WEBHOOK, LocalStripe
 from local.story import BEGINS
+from local.stripe import WEBHOOK, LocalStripe
 from local.world import World, deployed
 from tests.end_to_end.conftest import CHEF, CUSTOMER, PRICE, whole_minute
 
