@@ -35,7 +35,7 @@ def split(amount: int, weights: Sequence[int]) -> list[int]:
     Equal remainders: the earlier part gets the unit. Raises ValueError when there is no weight to split by.
     """
     whole = sum(weights)
-    if whole <= 0 or min(weights) < 0:
+    if whole <= 0 or min(weights, default=0) < 0:
         raise ValueError(f"weights are 0 or more, and one is more than 0, not {weights!r}")
     parts = [amount * weight // whole for weight in weights]
     first = sorted(range(len(weights)), key=lambda at: (-(amount * weights[at] % whole), at))
