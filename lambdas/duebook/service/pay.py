@@ -38,7 +38,8 @@ from duebook.service.wake import Woken, wake, wake_at
 def wake_payment(bookings: Bookings, queues: Queues, provider: PaymentProvider, wake_up: WakeUp, source: str) -> Woken:
     """Do what the fence allows for one payment: at most one call that moves money, and only under a claim.
 
-    A hold that came between the look at the chef and the claim fails the claim: then it is looked at anew.
+    A claim fails when a hold came between the look at the chef and it, or when the booking changed, as with a refund
+    and a payout that are claimed at the same time: while the payment itself is as it was, it is looked at anew.
     """
     for _ in range(MOST_TRIES):
         woken = wake(bookings, queues, wake_up, source)
@@ -56,7 +57,7 @@ def wake_payment(bookings: Bookings, queues: Queues, provider: PaymentProvider, 
         try:
             reason, outcome = _attempt(bookings, queues, provider, woken.booking, payment, cause, now)
         except (ConditionFailed, Contention):
-            if bookings.load(wake_up.booking_id) == woken.booking:
+            if bookings.numbered_payment(wake_up.booking_id, number) == payment:
                 continue
             return Woken(woken.booking, "another worker came first: it has the claim", woken.transitions)
         return Woken(woken.booking, reason, woken.transitions, outcome)

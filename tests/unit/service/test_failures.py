@@ -9,7 +9,7 @@ from duebook.adapters.memory import conflict
 from duebook.domain.errors import AwsFailure, NotFound, Throttled
 from duebook.handlers import lifecycle_worker, payments_worker, projector, publisher, recorder
 from duebook.service import rows
-from duebook.service.ports import Delete, Update
+from duebook.service.ports import Delete, Put, Update, Write
 from duebook.service.record import DEAD_AFTER
 from tests.unit.builders import AUGUST, COMPLETE, DAY, END, HOUR, MINUTE, RELEASE
 from tests.unit.world import Context, World
@@ -521,3 +521,28 @@ def test_nothing_is_ever_so_late_that_it_is_forgotten(world: World) -> None:
     world.sweep()
     assert world.state() == "paid_out"
     assert len(world.types()) == 8
+
+
+def test_a_claim_that_another_change_of_the_booking_outran_is_made_anew_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kind: a refund and a payout decided together are claimed at the same time; the one that lost the booking's row
+    was left to the sweeper, minutes later."""
+    world.paid()
+    write = world.table.write
+    outrun: list[bool] = []
+
+    def outran(*writes: Write) -> None:
+        if any(isinstance(one, Put) and one.item.get("type") == "payment.attempted" for one in writes) and not outrun:
+            outrun.append(True)
+            world.put_job("meanwhile", run_at=RELEASE, keep_on_cancel=True)
+        write(*writes)
+
+    monkeypatch.setattr(world.table, "write", outran)
+    world.cancel(refund_minor=40_000)
+    world.deliver()
+    assert outrun
+    assert [(row["amount"], row["status"], row["attempt"]) for row in world.payments()] == [
+        (40_000, "done", 1),
+        (54_000, "done", 1),
+    ]
