@@ -26,7 +26,9 @@ def on_dynamodb(client: Client, name: str, sleep: Callable[[float], None] = lamb
             {
                 "IndexName": index,
                 "KeySchema": _schema(*pair),
-                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": sorted(PROJECTED - keys)},
+                "Projection": {"ProjectionType": "ALL"}
+                if index == "day"
+                else {"ProjectionType": "INCLUDE", "NonKeyAttributes": sorted(PROJECTED - keys)},
             }
             for index, pair in INDEXES.items()
         ],

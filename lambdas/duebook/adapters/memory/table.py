@@ -41,7 +41,7 @@ PROJECTED = frozenset(
         *("kind", "payment_id", "dispute_id", "failing_since"),
     }
 )
-"""What the indexes hold (INCLUDE); stacks/components/storage.py has the same list."""
+"""What `due` and `attention` hold (INCLUDE), as in stacks/components/storage.py; `day` holds all (ALL)."""
 
 
 class MemoryTable(FailingTwin):
@@ -222,7 +222,7 @@ class _View:
     def page(self, entries: Sequence[Entry], limit: int) -> Page:
         """Rows up to `limit` and 1 MB. As with DynamoDB, a full page has an `after` even if nothing follows."""
         found = [self.rows[(pk, sk)] for _, pk, sk in entries]
-        if self._is_index:
+        if self._is_index and "day_pk" not in self._names:
             found = [{name: value for name, value in row.items() if name in PROJECTED} for row in found]
         stopped = len(found) >= limit
         if sum(map(size_at_most, found)) > LARGEST_PAGE:
