@@ -7,7 +7,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import Enum
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
@@ -21,11 +21,15 @@ from duebook_client.fields import Fields, read_object
 from duebook_client.models import (
     Actor,
     Booking,
+    Chef,
     DeadLetter,
     HistoryEntry,
     Job,
     JobChange,
+    LedgerEntry,
+    ParkedPayment,
     Payment,
+    Payouts,
     Policy,
     ReconcileReport,
     ReconcileStart,
@@ -54,6 +58,7 @@ USER_AGENT = "duebook-client/0.1.0"
 _BOOKING_ID = r"[0-9A-Za-z_-]{1,39}"
 _JOB_NAME = r"[a-z0-9_]{1,24}"
 _PAYMENT_ID = _BOOKING_ID + r"\.p[1-9][0-9]{0,5}"
+_OPAQUE_ID: Final = r"[0-9A-Za-z_.:@-]{1,64}"
 _IDEMPOTENCY_KEY = r"[0-9A-Za-z_.:@-]{1,128}"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -333,6 +338,44 @@ class Duebook:
             self._fields("POST", f"{_payment_path(payment_id)}/result", body=body, idempotency_key=idempotency_key)
         )
 
+    def retry_payment(
+        self,
+        payment_id: str,
+        *,
+        actor: Actor | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Payment:
+        """Try a payment again that waits for a person; pressed twice, it is tried once."""
+        body = _given({"actor": _actor(actor), "reason": reason})
+        path = f"{_payment_path(payment_id)}/retry"
+        return models.read_payment(self._fields("POST", path, body=body, idempotency_key=idempotency_key))
+
+    def ledger(self, booking_id: str, *, page_size: int = 100) -> Iterator[LedgerEntry]:
+        """A booking's ledger entries, oldest first."""
+        path = f"{_booking_path(booking_id)}/ledger"
+        return self._pages(path, {}, "entries", models.read_ledger_entry, page_size)
+
+    def put_chef(self, chef_id: str, *, account: str | None = None, enabled: bool = True) -> Chef:
+        """The chef's connected account, and whether they are paid at all."""
+        body = _given({"account": account, "enabled": enabled})
+        return models.read_chef(self._fields("PUT", _chef_path(chef_id), body=body))
+
+    def chef(self, chef_id: str) -> Chef:
+        return models.read_chef(self._fields("GET", _chef_path(chef_id)))
+
+    def hold_chef(self, chef_id: str, *, reason: str | None = None) -> Chef:
+        """No payout to this chef is sent from now on."""
+        return models.read_chef(self._fields("POST", f"{_chef_path(chef_id)}/hold", body=_given({"reason": reason})))
+
+    def unhold_chef(self, chef_id: str) -> Chef:
+        """What was parked goes at once."""
+        return models.read_chef(self._fields("POST", f"{_chef_path(chef_id)}/unhold"))
+
+    def parked(self, chef_id: str, *, page_size: int = 100) -> Iterator[ParkedPayment]:
+        """Payments that wait for this chef."""
+        return self._pages(f"{_chef_path(chef_id)}/parked", {}, "parked", models.read_parked, page_size)
+
     # --- operations ------------------------------------------------------------------------------------------------
 
     def dead_letters(self, *, kind: str = "dead", page_size: int = 100) -> Iterator[DeadLetter]:
@@ -352,6 +395,26 @@ class Duebook:
         body = _given({"actor": _actor(actor), "reason": reason})
         path = f"{_job_path(booking_id, job)}/redrive"
         return models.read_job(self._fields("POST", path, body=body, idempotency_key=idempotency_key))
+
+    def payouts(self) -> Payouts:
+        """Whether all payouts are paused."""
+        return models.read_payouts(self._fields("GET", "/payouts"))
+
+    def pause_payouts(self, *, reason: str | None = None) -> Payouts:
+        """No payout is sent from now on."""
+        return models.read_payouts(self._fields("POST", "/payouts/pause", body=_given({"reason": reason})))
+
+    def resume_payouts(self) -> Payouts:
+        """Payouts go again: what waited goes at its next look, within the hour."""
+        return models.read_payouts(self._fields("POST", "/payouts/resume"))
+
+    def trial_balance(self, day: date) -> Mapping[str, Any]:
+        """Opening, movement and closing of each currency's accounts on a UTC day, as the service answers it."""
+        return self.call("GET", "/ledger/trial-balance", query={"day": day.isoformat()})
+
+    def reconciliation(self, day: date) -> Mapping[str, Any]:
+        """The UTC day's money: ours, the provider's, the difference, as the service answers it."""
+        return self.call("GET", "/ledger/reconciliation", query={"day": day.isoformat()})
 
     def start_reconcile(self) -> ReconcileStart:
         """Compare and repair every level, in the background; its report is the one with the same `run`."""
@@ -509,6 +572,10 @@ def _booking_path(booking_id: str) -> str:
 
 def _job_path(booking_id: str, job: str) -> str:
     return f"{_booking_path(booking_id)}/jobs/{_matching(_JOB_NAME, job, 'job')}"
+
+
+def _chef_path(chef_id: str) -> str:
+    return f"/chefs/{_matching(_OPAQUE_ID, chef_id, 'chef_id')}"
 
 
 def _payment_path(payment_id: str) -> str:

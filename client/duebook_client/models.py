@@ -202,6 +202,59 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """One balanced entry: `lines` are signed minor units by account, debit positive."""
+
+    version: int
+    at: datetime
+    type: str
+    what: str
+    currency: str
+    lines: Mapping[str, int]
+    payment_id: str | None
+    provider_ref: str | None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chef:
+    """`account`: the connected account at the provider. Nobody is paid while `held` or not `enabled`."""
+
+    chef_id: str
+    account: str | None
+    enabled: bool
+    held: bool
+    reason: str | None
+    applied: bool | None = None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedPayment:
+    """A payment that waits for its chef; `next_attempt_at` is None when a person has to look."""
+
+    payment_id: str
+    booking_id: str
+    kind: str
+    amount_minor: int
+    currency: str
+    reason: str | None
+    parked_since: datetime
+    next_attempt_at: datetime | None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payouts:
+    """The switch for all payouts."""
+
+    paused: bool
+    reason: str | None
+    applied: bool | None = None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileStart:
     """A reconcile pass was started; `reconcile_report` tells how it goes."""
 
@@ -332,6 +385,56 @@ def read_dead_letter(fields: Fields) -> DeadLetter:
         attempts=fields.whole_or_none("attempts"),
         reason=fields.text_or_none("reason"),
         generation=fields.whole_or_none("generation"),
+        raw=fields.raw,
+    )
+
+
+def read_ledger_entry(fields: Fields) -> LedgerEntry:
+    lines = fields.part("lines")
+    return LedgerEntry(
+        version=fields.whole("version"),
+        at=fields.instant("at"),
+        type=fields.text("type"),
+        what=fields.text("what"),
+        currency=fields.text("currency"),
+        lines={account: lines.whole(account) for account in lines.raw},
+        payment_id=fields.text_or_none("payment_id"),
+        provider_ref=fields.text_or_none("provider_ref"),
+        raw=fields.raw,
+    )
+
+
+def read_chef(fields: Fields) -> Chef:
+    return Chef(
+        chef_id=fields.text("chef_id"),
+        account=fields.text_or_none("account"),
+        enabled=bool(fields.flag_or_none("enabled")),
+        held=bool(fields.flag_or_none("held")),
+        reason=fields.text_or_none("reason"),
+        applied=fields.flag_or_none("applied"),
+        raw=fields.raw,
+    )
+
+
+def read_parked(fields: Fields) -> ParkedPayment:
+    return ParkedPayment(
+        payment_id=fields.text("payment_id"),
+        booking_id=fields.text("booking_id"),
+        kind=fields.text("kind"),
+        amount_minor=fields.whole("amount_minor"),
+        currency=fields.text("currency"),
+        reason=fields.text_or_none("reason"),
+        parked_since=fields.instant("parked_since"),
+        next_attempt_at=fields.instant_or_none("next_attempt_at"),
+        raw=fields.raw,
+    )
+
+
+def read_payouts(fields: Fields) -> Payouts:
+    return Payouts(
+        paused=bool(fields.flag_or_none("paused")),
+        reason=fields.text_or_none("reason"),
+        applied=fields.flag_or_none("applied"),
         raw=fields.raw,
     )
 

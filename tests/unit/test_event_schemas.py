@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 
 from duebook.domain.booking import State
 from duebook.domain.dispute import DisputeStatus
-from duebook.domain.payment import Done, Failed, Uncertain
-from duebook.service import pay
+from duebook.domain.payment import Done, Failed, Mismatched, Uncertain
+from duebook.service import chefs, outside, pay
 from duebook.service.commands import DisputeCommands
 from duebook.service.ports import Delete
 from tests.unit.builders import AUGUST, DAY, END, HOUR, MINUTE, RELEASE
@@ -183,6 +183,26 @@ def _watched(world: World) -> None:
     world.travel_to(END + 25 * HOUR)
 
 
+def _charged_back(world: World) -> None:
+    world.paid()
+    chefs.hold(world.bookings, "ch-1", None)
+    world.travel_to(RELEASE)
+    chefs.unhold(world.bookings, "ch-1")
+    world.deliver()
+    outside.charged_back(world.bookings, "b1", "dp_1", 50_000, "fraud")
+    world.deliver()
+    outside.chargeback_closed(world.bookings, "b1", "dp_1", 50_000, True)
+    outside.refunded_outside(world.bookings, "b1", "re_1", 10_000)
+    world.deliver()
+    outside.payment_came_back(world.bookings, "b1.p1", "trr_1", 1_000, "reversed by hand")
+
+
+def _mismatched(world: World) -> None:
+    world.paid()
+    world.provider.send = lambda payment, now: Mismatched("tr_1 moved 1 EUR")  # type: ignore[method-assign]
+    world.travel_to(RELEASE)
+
+
 STORIES: list[Callable[[World], Any]] = [
     _paid_out,
     _off,
@@ -196,6 +216,8 @@ STORIES: list[Callable[[World], Any]] = [
     _abandoned,
     _withdrawn,
     _watched,
+    _charged_back,
+    _mismatched,
 ]
 told: dict[str, set[str]] = {}
 """Story → the types it told."""

@@ -245,3 +245,47 @@ def test_a_time_is_sent_with_its_own_offset_to_the_microsecond() -> None:
     transport = ScriptedTransport(answer(CHANGE))
     client(transport).put_job("b1", "remind_guest", datetime(2026, 7, 1, 9, 0, 0, 1, tzinfo=UTC))
     assert body_of(transport.sent[0]) == {"run_at": "2026-07-01T09:00:00.000001+00:00"}
+
+
+CHEF_ANSWER: dict[str, Any] = {"chef_id": "ch-1", "account": "acct_1", "enabled": True, "held": False, "reason": None}
+SWITCH: dict[str, Any] = {"paused": True, "reason": "audit"}
+ENTRY: dict[str, Any] = {
+    "version": 4, "at": "2026-11-16T00:00:00.000Z", "type": "booking.paid", "what": "decision", "currency": "EUR",
+    "lines": {"cash": 100, "held": -100}, "payment_id": None, "provider_ref": None,
+}  # fmt: skip
+PARKED: dict[str, Any] = {
+    "payment_id": "b1.p1", "booking_id": "b1", "kind": "payout", "amount_minor": 100, "currency": "EUR",
+    "reason": "the chef is held", "parked_since": "2026-11-16T00:00:00.000Z", "next_attempt_at": None,
+}  # fmt: skip
+DAY = AT.date()
+A_DAY = {"day": "2026-11-12"}
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "method", "path", "query", "body"),
+    [
+        (lambda c: c.retry_payment("b1.p1", reason="new card"), PAYMENT, "POST", "/payments/b1.p1/retry", {},
+         {"reason": "new card"}),
+        (lambda c: list(c.ledger("b1")), {"entries": [ENTRY], **PAGE}, "GET", "/bookings/b1/ledger", {"limit": "100"},
+         None),
+        (lambda c: c.put_chef("ch-1", account="acct_1"), CHEF_ANSWER, "PUT", "/chefs/ch-1", {},
+         {"account": "acct_1", "enabled": True}),
+        (lambda c: c.chef("ch-1"), CHEF_ANSWER, "GET", "/chefs/ch-1", {}, None),
+        (lambda c: c.hold_chef("ch-1", reason="x"), CHEF_ANSWER, "POST", "/chefs/ch-1/hold", {}, {"reason": "x"}),
+        (lambda c: c.unhold_chef("ch-1"), CHEF_ANSWER, "POST", "/chefs/ch-1/unhold", {}, None),
+        (lambda c: list(c.parked("ch-1")), {"parked": [PARKED], **PAGE}, "GET", "/chefs/ch-1/parked", {"limit": "100"},
+         None),
+        (lambda c: c.payouts(), SWITCH, "GET", "/payouts", {}, None),
+        (lambda c: c.pause_payouts(reason="audit"), SWITCH, "POST", "/payouts/pause", {}, {"reason": "audit"}),
+        (lambda c: c.resume_payouts(), SWITCH, "POST", "/payouts/resume", {}, None),
+        (lambda c: c.trial_balance(DAY), {}, "GET", "/ledger/trial-balance", A_DAY, None),
+        (lambda c: c.reconciliation(DAY), {}, "GET", "/ledger/reconciliation", A_DAY, None),
+    ],
+)  # fmt: skip
+def test_a_method_about_money_makes_its_request(
+    call: Callable[[Duebook], Any], given: dict[str, Any], method: str, path: str, query: dict[str, str], body: Any
+) -> None:
+    transport = ScriptedTransport(answer(given))
+    call(client(transport))
+    (sent,) = transport.sent
+    assert (sent.method, urlsplit(sent.url).path, query_of(sent), body_of(sent)) == (method, path, query, body)

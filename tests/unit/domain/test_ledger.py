@@ -12,7 +12,20 @@ from duebook.domain.booking import Booking, State
 from duebook.domain.errors import InvalidRequest, NotFound, Refused
 from duebook.domain.ledger import CASH, CHEF_PAYABLE, FEE, HELD, RECEIVABLE, REFUNDS, Entry, entries_for, totals
 from duebook.domain.money import shown, split
-from duebook.domain.payment import Act, Done, Failed, Kind, Mismatched, Payment, Status, Uncertain, claim, record, retry
+from duebook.domain.payment import (
+    Act,
+    Done,
+    Failed,
+    Kind,
+    Mismatched,
+    Outcome,
+    Payment,
+    Status,
+    Uncertain,
+    claim,
+    record,
+    retry,
+)
 from duebook.domain.policy import Policy
 from duebook.domain.transitions import Step
 from tests.unit.builders import AUGUST, CUSTOMER, DAY, END, HOUR, OPERATOR, RELEASE, booking, in_state
@@ -104,7 +117,7 @@ class Life:
                     sent = claim(open_rows[number % len(open_rows)], Act.SEND, now)
                     self.take(transitions.payment_step(b, sent, "payment.attempted", now, ""))
                 case "answer" if open_rows:
-                    answers = [Done("tr"), Done("tr"), Failed("no"), Uncertain("?")]
+                    answers: list[Outcome] = [Done("tr"), Done("tr"), Failed("no"), Uncertain("?")]
                     sent = claim(open_rows[number % len(open_rows)], Act.SEND, now)
                     answered = record(sent, answers[number % len(answers)], now)
                     self.take(transitions.payment_step(b, answered, "payment.done", now, ""))
