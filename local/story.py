@@ -520,7 +520,7 @@ def title(scene: Callable[[Story], None]) -> str:
 
 
 def _charge(booking_id: str) -> str:
-    return f"charge-{booking_id}"
+    return f"ch_{booking_id}"
 
 
 def _evening(day: datetime) -> Local:

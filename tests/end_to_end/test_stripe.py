@@ -161,3 +161,23 @@ def test_for_every_payment_stripe_moved_money_once(world: World, stripe: LocalSt
     ours = [payment for booking_id in bookings for payment in world.client.payments(booking_id)]
     assert stripe.moved() == {payment.payment_id: 1 for payment in ours if payment.status == "done"}
     assert all(payment.attempt == 1 for payment in ours)
+
+
+def test_the_day_is_closed_and_agrees_with_what_stripe_says_of_it(
+    world: World, stripe: LocalStripe, released: None
+) -> None:
+    """By the daily run, in the reconciler: it reads Stripe's key and asks for the day."""
+    day = world.now().date()
+    world.reach(world.now().replace(hour=3, minute=18, second=0, microsecond=0) + timedelta(days=1))
+    file = world.client.call("GET", "/ledger/reconciliation", query={"day": day.isoformat()})
+    assert file["ours"] == file["provider"] != {}
+    assert (file["differences"], file["difference"]) == (0, {"EUR": 0})
+    balance = world.client.call("GET", "/ledger/trial-balance", query={"day": day.isoformat()})
+    assert balance["closed"] is True
+    assert sum(balance["closing"]["EUR"].values()) == 0
+
+
+def test_no_function_was_refused_by_its_own_policies(world: World, released: None) -> None:
+    log = world.aws.log.read_text(encoding="utf-8", errors="replace")
+    assert "GetSecretValue" not in log
+    assert "AccessDenied" not in log
