@@ -1,7 +1,7 @@
 """Daily, and on demand after a deploy or a restore: every level compared with the one it derives from."""
 
 import json
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 from duebook import wiring
@@ -11,7 +11,7 @@ from duebook.service.codec import decode, encode
 from duebook.service.reconcile import MOST_ROUNDS, Report, reconcile
 
 MOST_DAYS = 7
-"""Days that one run compares with the provider: a first run closes many, of which the older have no entries."""
+"""Of the last closed days those without a file are compared with the provider, also when it was down meanwhile."""
 ENOUGH_MS = 45_000
 """No new chunk is begun with less time left than this."""
 
@@ -19,11 +19,11 @@ ENOUGH_MS = 45_000
 def close_books(now: datetime) -> None:
     """The days that are over: closed, and compared with the provider.
 
-    What fails here never holds up the repair of jobs; the next run does it.
+    At the end of a run: what fails here never holds up the repair of jobs, and the next run does it.
     """
     try:
-        closed = ledger.close(wiring.bookings(), now)
-        for day in (date.fromisoformat(day) for day in closed[-MOST_DAYS:]):
+        ledger.close(wiring.bookings(), now)
+        for day in ledger.unreconciled(wiring.bookings().table, MOST_DAYS):
             file = ledger.reconcile_day(wiring.bookings(), wiring.provider(), day)
             logger.info("day closed", extra={"day": file["day"], "differences": file["differences"]})
             count("LedgerDifferences", file["differences"])
@@ -37,8 +37,6 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """`{"state": …}` goes on with a run, anything else starts one; goes on by invoking itself until done."""
     now = wiring.utc_now()
     given = event.get("state")
-    if not given:
-        close_books(now)
     state = decode(Report, given) if given else Report(run=context.aws_request_id, started_at=now)
     state = reconcile(
         wiring.bookings(),
@@ -50,6 +48,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     logger.info("reconciled", extra={"run": state.run, "phase": state.phase, "differences": state.differences})
     if state.phase == "done":
         count("ReconcileDifferences", state.differences)
+        close_books(now)
     elif state.rounds < MOST_ROUNDS:
         wiring.client("lambda").invoke(
             FunctionName=context.invoked_function_arn,

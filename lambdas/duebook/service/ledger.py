@@ -62,7 +62,10 @@ def trial_balance(table: Table, day: date) -> dict[str, Any]:
 
 
 def close(bookings: Bookings, until: datetime) -> list[str]:
-    """Close every UTC day that is well over and not closed yet, in order; those closed now. Twice is harmless."""
+    """Close every UTC day that is well over and not closed yet, in order; those closed now. Twice is harmless.
+
+    The first one ever is the first day of the last 31 that has an entry.
+    """
     table = bookings.table
     closed: list[str] = []
     last = (until - SETTLES).date() - timedelta(days=1)
@@ -70,7 +73,11 @@ def close(bookings: Bookings, until: datetime) -> list[str]:
     day = date.fromisoformat(newest["day"]) + timedelta(days=1) if newest else last - FIRST_LOOK_BACK
     opening: Sums = newest["closing"] if newest else {}
     while day <= last:
-        balances = _balances(opening, _movement(entries(table, day)))
+        movement = _movement(entries(table, day))
+        if not movement and newest is None and not closed:
+            day += timedelta(days=1)
+            continue
+        balances = _balances(opening, movement)
         item = {"pk": CLOSE_PK, "sk": _close_sk(day), "day": day.isoformat(), "at": iso(bookings.clock()), **balances}
         try:
             table.write(Put(item=item, condition=If(absent=True)))
@@ -80,6 +87,13 @@ def close(bookings: Bookings, until: datetime) -> list[str]:
         opening = balances["closing"]
         day += timedelta(days=1)
     return closed
+
+
+def unreconciled(table: Table, most: int) -> list[date]:
+    """Of the last `most` closed days, those that have no file yet: the provider was down, or a run was cut off."""
+    closed = table.query(CLOSE_PK, "close#", limit=most, newest_first=True).items
+    days = sorted(date.fromisoformat(row["day"]) for row in closed)
+    return [day for day in days if table.get(CLOSE_PK, _file_sk(day)) is None]
 
 
 def reconcile_day(bookings: Bookings, provider: PaymentProvider, day: date) -> dict[str, Any]:

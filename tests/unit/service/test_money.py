@@ -323,6 +323,25 @@ def test_the_reconciliation_file_tells_ours_the_providers_and_the_difference(wor
     assert call("GET", "/ledger/reconciliation", query={"day": "2020-01-01"}).status == 404
 
 
+def test_a_day_that_could_not_be_compared_is_compared_by_the_next_run(world: World) -> None:
+    world.paid()
+    world.travel_to(RELEASE + HOUR)
+    world.now += DAY
+    movements = world.provider.movements
+
+    def down(day: Any) -> Any:
+        raise ConnectionError("the provider is down")
+
+    world.provider.movements = down  # type: ignore[method-assign]
+    assert world.reconcile()["phase"] == "done"
+    query = {"day": RELEASE.date().isoformat()}
+    assert call("GET", "/ledger/trial-balance", query=query).body["closed"] is True
+    assert call("GET", "/ledger/reconciliation", query=query).status == 404
+    world.provider.movements = movements  # type: ignore[method-assign]
+    world.reconcile()
+    assert call("GET", "/ledger/reconciliation", query=query).body["ours"] == {"EUR": 90_000}
+
+
 def test_what_the_marketplace_moves_itself_cannot_be_compared(world: World) -> None:
     world.use_external_payments()
     file = ledger.reconcile_day(world.bookings, world.provider, RELEASE.date())
