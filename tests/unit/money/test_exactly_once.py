@@ -19,7 +19,8 @@ from tests.unit.money.drive import HALF, Paying, Point, ran
 
 pytestmark = [pytest.mark.loopback, pytest.mark.usefixtures("socket_enabled")]
 
-SCHEDULES = 120
+SCHEDULES = 12
+"""With each trouble first, so that none is left to chance."""
 REDRIVES = (1, 30, 365)
 
 ON_SEND = st.sampled_from(["POST ", "POST /v1/transfers", "POST /v1/refunds"])
@@ -42,6 +43,7 @@ ACTIONS = st.one_of(
 )
 
 
+@pytest.mark.parametrize("first", Trouble)
 @settings(
     max_examples=SCHEDULES,
     derandomize=True,
@@ -61,6 +63,7 @@ ACTIONS = st.one_of(
 def test_exactly_one_transfer_and_one_refund_each(
     fake: StripeFake,
     used: requests.Session,
+    first: Trouble,
     cancelled: bool,
     faults: list[Fault],
     lag: timedelta,
@@ -69,6 +72,7 @@ def test_exactly_one_transfer_and_one_refund_each(
     redrives: list[int],
 ) -> None:
     assert lag < LISTS_LAG
+    faults = [Fault(trouble=first, by=MINUTE), *faults]
     with pytest.MonkeyPatch.context() as patch:
         paying = Paying(patch, fake, used)
         world = paying.world
