@@ -50,7 +50,13 @@ def test_an_unsigned_caller_is_refused(world: World, method: str, path: str) -> 
 def test_a_caller_with_one_policy_is_allowed_exactly_its_routes(
     world: World, clients: dict[str, Duebook], group: str
 ) -> None:
-    names = {"booking_id": "nobody", "job": "nothing", "payment_id": "nobody.p1", "dispute_id": "nobody.d1"}
+    names = {
+        "booking_id": "nobody",
+        "chef_id": "nobody",
+        "dispute_id": "nobody.d1",
+        "job": "nothing",
+        "payment_id": "nobody.p1",
+    }
     told = {}
     for method, path in EVERY_ROUTE:
         at = path.format(**names)
