@@ -171,6 +171,17 @@ def _paid_out() -> Life:
     return life
 
 
+OUTSIDE = st.sampled_from(("chargeback", "hand", "failed by hand", "won", "lost", "came back", "answer", "retry"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(OUTSIDE, st.integers(0, 60_000)), max_size=15))
+def test_the_identity_holds_whatever_happens_after_the_payout(moves: list[Move]) -> None:
+    life = _paid_out()
+    for move in moves:
+        life.play(move)
+
+
 def _lines(life: Life) -> list[tuple[str, dict[str, int]]]:
     return [(entry.what, dict(entry.lines)) for entry in life.entries]
 
