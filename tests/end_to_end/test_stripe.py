@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from duebook_client import Forbidden, Request, Urllib3Transport
+from duebook_client import Forbidden, NotFound, Request, Urllib3Transport
 from local.story import BEGINS
 from local.stripe import WEBHOOK, LocalStripe
 from local.world import World, deployed
@@ -169,6 +169,15 @@ def test_the_day_is_closed_and_agrees_with_what_stripe_says_of_it(
     """By the daily run, in the reconciler: it reads Stripe's key and asks for the day."""
     day = world.now().date()
     world.reach(world.now().replace(hour=3, minute=18, second=0, microsecond=0) + timedelta(days=1))
+
+    def is_there() -> bool:
+        try:
+            world.client.call("GET", "/ledger/reconciliation", query={"day": day.isoformat()})
+        except NotFound:
+            return False
+        return True
+
+    assert world.wait(is_there)
     file = world.client.call("GET", "/ledger/reconciliation", query={"day": day.isoformat()})
     assert file["ours"] == file["provider"] != {}
     assert (file["differences"], file["difference"]) == (0, {"EUR": 0})
