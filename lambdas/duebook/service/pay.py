@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from duebook.domain.booking import Booking
-from duebook.domain.errors import ConditionFailed, Contention, NotFound, Permanent, Refused
+from duebook.domain.errors import ConditionFailed, Contention, NotFound, Permanent, Refused, VersionConflict
 from duebook.domain.names import parent, payment_number
 from duebook.domain.payment import (
     Act,
@@ -21,31 +21,37 @@ from duebook.domain.payment import (
     record,
 )
 from duebook.domain.transitions import Step, payment_step
-from duebook.service.bookings import Bookings
+from duebook.service.bookings import MOST_TRIES, Bookings
 from duebook.service.ports import PaymentProvider, Queues, WakeUp
 from duebook.service.rows import Cause
 from duebook.service.wake import Woken, wake, wake_at
 
 
 def wake_payment(bookings: Bookings, queues: Queues, provider: PaymentProvider, wake_up: WakeUp, source: str) -> Woken:
-    """Do what the fence allows for one payment: at most one call that moves money, and only under a claim."""
-    woken = wake(bookings, queues, wake_up, source)
+    """Do what the fence allows for one payment: at most one call that moves money, and only under a claim.
+
+    What was outrun before the provider was called is decided again: it may have been a rival for this payment, which
+    then has the claim, or something else about the booking, such as its other payment.
+    """
     number = payment_number(wake_up.job)
-    if woken.booking is None or number is None or wake_up.job not in woken.booking.planned:
-        return woken
-    now = bookings.clock()
-    if woken.booking.planned[wake_up.job].run_at > now:
-        return woken
-    try:
-        payment = bookings.numbered_payment(wake_up.booking_id, number)
-    except NotFound as missing:
-        raise Permanent(f"{wake_up.job} is pending but its payment is missing") from missing
     cause = Cause(source=source, job=wake_up.job, generation=wake_up.generation)
-    try:
-        reason = _attempt(bookings, queues, provider, woken.booking, payment, cause, now)
-    except (ConditionFailed, Contention):
-        return Woken(woken.booking, "another worker came first: it has the claim", woken.transitions)
-    return Woken(woken.booking, reason, woken.transitions)
+    for _ in range(MOST_TRIES):
+        woken = wake(bookings, queues, wake_up, source)
+        if woken.booking is None or number is None or wake_up.job not in woken.booking.planned:
+            return woken
+        now = bookings.clock()
+        if woken.booking.planned[wake_up.job].run_at > now:
+            return woken
+        try:
+            payment = bookings.numbered_payment(wake_up.booking_id, number)
+        except NotFound as missing:
+            raise Permanent(f"{wake_up.job} is pending but its payment is missing") from missing
+        try:
+            reason = _attempt(bookings, queues, provider, woken.booking, payment, cause, now)
+        except (ConditionFailed, Contention):
+            continue
+        return Woken(woken.booking, reason, woken.transitions)
+    raise VersionConflict(f"{wake_up.booking_id} kept changing", booking_id=wake_up.booking_id)
 
 
 def _attempt(
