@@ -9,6 +9,19 @@ from duebook.service import rows
 from duebook.service.bookings import Bookings
 from duebook.service.ports import Bus, If, Item, Update
 
+REFUSED = frozenset(
+    {
+        "AccessDeniedException",
+        "InvalidAccountIdException",
+        "InvalidArgument",
+        "MalformedDetail",
+        "NotAuthorizedForDetailTypeException",
+        "NotAuthorizedForSourceException",
+        "RedactionFailure",
+    }
+)
+"""Why the bus does not take an event that another attempt in a moment cannot mend: what EventBridge calls its
+non-retryable errors (API reference, PutEventsResultEntry)."""
 FIRST_BACKOFF = timedelta(minutes=5)
 LONGEST_BACKOFF = timedelta(hours=2)
 
