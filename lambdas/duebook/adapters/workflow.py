@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from duebook.adapters import aws
 from duebook.domain.errors import AwsFailure, Throttled
+from duebook.domain.names import execution_name
 from duebook.domain.times import iso
 
 MOST_EVENTS = 1_000
@@ -43,7 +44,7 @@ _KINDS: Mapping[str, type[AwsFailure]] = {
 
 
 class StepFunctionsWorkflow:
-    """`machine_arn` is the state machine's ARN; executions are named `<dispute_id>-<run>`."""
+    """`machine_arn` is the state machine's ARN; executions are named as `execution_name` says."""
 
     def __init__(self, client: Any, machine_arn: str) -> None:
         self._client = client
@@ -51,7 +52,7 @@ class StepFunctionsWorkflow:
 
     def start(self, dispute_id: str, run: int) -> bool:
         body = json.dumps({"dispute_id": dispute_id, "run": run})
-        name = f"{dispute_id}-{run}"
+        name = execution_name(dispute_id, run)
         try:
             _call(lambda: self._client.start_execution(stateMachineArn=self._machine_arn, name=name, input=body))
         except _Taken:
@@ -104,7 +105,8 @@ class StepFunctionsWorkflow:
         )
 
     def _execution(self, dispute_id: str, run: int) -> str:
-        return f"{self._machine_arn.replace(':stateMachine:', ':execution:')}:{dispute_id}-{run}"
+        executions = self._machine_arn.replace(":stateMachine:", ":execution:")
+        return f"{executions}:{execution_name(dispute_id, run)}"
 
 
 def _words(event: Mapping[str, Any]) -> str | None:
