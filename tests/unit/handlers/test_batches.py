@@ -168,6 +168,27 @@ def test_a_sweep_tells_what_it_did(world: World) -> None:
     assert (found["woken"], found["oldest_seconds"], found["complete"]) == (1, 3600, True)
 
 
+def test_an_event_that_the_stream_publishes_while_the_sweeper_is_refused_ends_no_sweep(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.book("b0")
+    world.now += HOUR
+    publish = world.bus.publish
+
+    def refused(events: Any) -> Any:
+        if not events:
+            return []
+        monkeypatch.setattr(world.bus, "publish", publish)
+        world.stream("publisher", publisher.handler)
+        return ["ThrottlingException"] * len(events)
+
+    monkeypatch.setattr(world.bus, "publish", refused)
+    assert world.sweep()["unpublished"] == 1
+    assert len(world.bus.events) == 1
+    world.now += HOUR
+    assert world.sweep()["published"] == 0
+
+
 def test_an_unknown_kind_of_payments_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAYMENTS", "cash")
     wiring.provider.cache_clear()
