@@ -161,11 +161,14 @@ def timeline(table: Table, workflow: Workflow, dispute_id: str) -> list[dict[str
 
 
 def _of_dispute(table: Table, row: Item) -> Iterator[Item]:
+    """The booking's history from the dispute's opening on."""
     after: Item | None = None
+    opened = False
     for _ in range(MOST_HISTORY_PAGES):
         page = table.query(row["pk"], rows.HISTORY_PREFIX, after=after, limit=200)
         for entry in page.items:
-            if entry["type"].startswith("dispute.") or entry["at"] >= row["opened_at"]:
+            opened = opened or entry["type"] == "dispute.opened"
+            if opened:
                 yield entry
         after = page.after
         if after is None:
