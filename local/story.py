@@ -118,7 +118,7 @@ ON_SECONDS = Pace(
     reminder_in=timedelta(seconds=15),
     reminder_moves_by=timedelta(seconds=15),
     wedding=lambda began, now: now + timedelta(seconds=100),
-    moved=lambda began, now: now + timedelta(seconds=150),
+    moved=lambda began, now: now + timedelta(seconds=230),
     other=lambda began, now: now + timedelta(seconds=120),
     week=(timedelta(seconds=-5), timedelta(seconds=30)),
     own_before=timedelta(seconds=10),
