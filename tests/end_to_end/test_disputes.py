@@ -514,5 +514,5 @@ def test_every_step_was_told_as_an_event(played: Played) -> None:
 
 def test_nothing_is_left_waiting(played: Played) -> None:
     for kind in ("in_review", "needs_attention", "awaiting_chef"):
-        waiting = [each.dispute_id for each in played.world.client.disputes(kind)]  # type: ignore[arg-type]
+        waiting = [each.dispute_id for each in played.world.client.disputes(kind)]
         assert [each for each in waiting if each.startswith("disputed-")] == []

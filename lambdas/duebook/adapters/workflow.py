@@ -112,19 +112,34 @@ class StepFunctionsWorkflow:
 def _words(event: Mapping[str, Any]) -> str | None:
     """An event of the history in plain words; None for one that tells an operator nothing. Never any parameters."""
     kind = str(event["type"])
-    if kind.endswith("StateEntered"):
-        return f"entered {event['stateEnteredEventDetails']['name']}"
-    return {
-        "ExecutionStarted": "the workflow started",
-        "ExecutionSucceeded": "the workflow ended",
-        "ExecutionFailed": "the workflow failed",
-        "ExecutionTimedOut": "the workflow timed out",
-        "ExecutionAborted": "the workflow was stopped by hand",
-        "ExecutionRedriven": "the workflow was redriven",
-        "TaskSucceeded": "the task was answered",
-        "TaskFailed": "the task failed",
-        "TaskTimedOut": "the deadline of the wait passed",
-    }.get(kind)
+    match kind:
+        case "TaskStateEntered" | "WaitStateEntered" | "SucceedStateEntered":
+            return f"entered {event['stateEnteredEventDetails']['name']}"
+        case "TaskSucceeded":
+            return "the wait was answered" if _waits(event, "taskSucceededEventDetails") else None
+        case "TaskTimedOut":
+            return _TIME_IS_UP if _waits(event, "taskTimedOutEventDetails") else "the step took too long"
+        case "TaskFailed":
+            error = event.get("taskFailedEventDetails", {}).get("error", "")
+            return _TIME_IS_UP if error == "States.Timeout" else f"the step failed: {error}"
+        case _:
+            return _EXECUTION.get(kind)
+
+
+_TIME_IS_UP = "the deadline of the wait passed"
+_EXECUTION = {
+    "ExecutionStarted": "the workflow started",
+    "ExecutionSucceeded": "the workflow ended",
+    "ExecutionFailed": "the workflow failed",
+    "ExecutionTimedOut": "the workflow timed out",
+    "ExecutionAborted": "the workflow was stopped by hand",
+    "ExecutionRedriven": "the workflow was redriven",
+}
+
+
+def _waits(event: Mapping[str, Any], details: str) -> bool:
+    """Whether the event is of a state that waits for a task token."""
+    return "waitForTaskToken" in event.get(details, {}).get("resource", "")
 
 
 def _call(request: Callable[[], T]) -> T:
