@@ -83,6 +83,9 @@ def faketime_environment(file: Path) -> dict[str, str]:
     """The environment under which a process reads its time offset from `file`.
 
     The monotonic clock stays real, so sleeps and time-outs keep their length.
+    The fix that is switched off is for old C libraries: with it every wait of a
+    thread for another (in Python: for the interpreter's lock) spins, and reads
+    the file each time.
     """
     library = _library()
     if library is None:
@@ -92,6 +95,7 @@ def faketime_environment(file: Path) -> dict[str, str]:
         "FAKETIME_TIMESTAMP_FILE": str(file),
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
         "DONT_FAKE_MONOTONIC": "1",
     }
 

@@ -18,7 +18,6 @@ from local.processes import end_group
 CDK_VERSION = "2.1148.1"
 
 _CLI_HOME = CACHE / "cdk-cli"
-_CLI = _CLI_HOME / "node_modules" / "aws-cdk" / "bin" / "cdk"
 _NODE_BIN = Path(sys.executable).parent
 _TAIL_LINES = 40
 _TOOLKIT = "CDKToolkit"
@@ -72,10 +71,16 @@ def deploy(
 
 def cdk_cli() -> list[str]:
     """The command that runs the pinned CDK CLI, installed at first use."""
-    if _installed_version() != CDK_VERSION:
-        shutil.rmtree(_CLI_HOME, ignore_errors=True)
-        _CLI_HOME.mkdir(parents=True)
-        print(f"Installing the CDK CLI {CDK_VERSION} into {_CLI_HOME.name} ...", file=sys.stderr)
+    return [str(_NODE_BIN / "node"), str(npm_package("aws-cdk", CDK_VERSION, home=_CLI_HOME) / "bin" / "cdk")]
+
+
+def npm_package(name: str, version: str, *, home: Path) -> Path:
+    """The folder of an npm package, installed into `home` at first use."""
+    folder = home / "node_modules" / name
+    if _version(folder) != version:
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        print(f"Installing {name} {version} into {home.name} ...", file=sys.stderr)
         _checked(
             [
                 str(_NODE_BIN / "npm"),
@@ -84,14 +89,14 @@ def cdk_cli() -> list[str]:
                 "--no-fund",
                 "--no-package-lock",
                 "--ignore-scripts",
-                f"--prefix={_CLI_HOME}",
-                f"aws-cdk@{CDK_VERSION}",
+                f"--prefix={home}",
+                f"{name}@{version}",
             ],
-            cwd=_CLI_HOME,
+            cwd=home,
             env=node_environment(),
             quiet=True,
         )
-    return [str(_NODE_BIN / "node"), str(_CLI)]
+    return folder
 
 
 def node_environment() -> dict[str, str]:
@@ -175,8 +180,8 @@ def _is_bootstrapped(aws: EmbeddedAws) -> bool:
     return any(stack["StackName"] == _TOOLKIT for stack in stacks)
 
 
-def _installed_version() -> str | None:
-    manifest = _CLI_HOME / "node_modules" / "aws-cdk" / "package.json"
+def _version(package: Path) -> str | None:
+    manifest = package / "package.json"
     if not manifest.exists():
         return None
     version: str = json.loads(manifest.read_text(encoding="utf-8"))["version"]

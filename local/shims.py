@@ -19,7 +19,7 @@ from typing import Any
 from ministack import app
 from ministack.core import iam_actions, lambda_runtime, sigv4
 from ministack.core.concurrency import esm_wake
-from ministack.services import eventbridge, lambda_svc, scheduler, sqs, stepfunctions
+from ministack.services import dynamodb, eventbridge, lambda_svc, scheduler, sqs, stepfunctions
 
 from local import permissions, status, streams
 
@@ -409,6 +409,18 @@ def table_streams_give_up() -> None:
     lambda_svc._poll_dynamodb_streams = streams.poll
 
 
+def table_streams_keep_their_records() -> None:
+    """A change of a table is there to be read, however far the clock jumps.
+
+    AWS keeps stream records for 24 hours of its one time (DynamoDB guide, "Change
+    data capture"). MiniStack drops those that a jump made older, whether read or
+    not, and does so from several threads at once without a lock, so that now and
+    then one drops as many of the newest as well. Can go when dropping has a lock
+    and spares what is unread.
+    """
+    dynamodb._STREAM_RETENTION_SECONDS = math.inf
+
+
 ALL: tuple[Callable[[], None], ...] = (
     schedules_fire_promptly,
     waits_follow_the_clock,
@@ -430,6 +442,7 @@ ALL: tuple[Callable[[], None], ...] = (
     requests_count_as_encrypted,
     python_errors_keep_their_class,
     table_streams_give_up,
+    table_streams_keep_their_records,
 )
 
 _token: contextvars.ContextVar[str | None] = contextvars.ContextVar("callback token", default=None)

@@ -1,4 +1,4 @@
-"""The story that the demo tells and the end-to-end tests check: August to December, in five scenes.
+"""The story that the demo tells and the end-to-end tests check: August to December, in six scenes.
 
 Each `Statement` is checked exactly once, through the typed client and the events alone. Where time travels the story is
 told on its real dates; where it does not, on deadlines of seconds.
@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from duebook_client import Actor, Booking, CancellationTier, Event, HistoryEntry, Job, Local, Payment, Policy, TimeIn
+from local import dispute_story
 from local.world import WakeUp, World, schedule_instant
 
 ZONE = "Europe/Berlin"
@@ -65,6 +66,11 @@ class Statement(StrEnum):
     NO_DIFFERENCE = "A second reconcile finds no difference."
     RESTORED_RUN = "What was restored runs at its instant, by its schedule."
 
+    DISPUTE_FREEZES = "Disputed, a booking has no payout any more, and at the payout's instant nobody is paid."
+    DISPUTE_DECIDED = "Argued to the end: the chef's offer is refused, the mediator decides, the money moves once."
+    DISPUTE_AT_ONCE = "An answer moves the dispute on within seconds, not at its deadline."
+    DISPUTE_SILENT = "A silent chef is reminded, and loses at the deadline."
+
 
 When = Callable[[datetime, datetime], TimeIn]
 """A time, from the story's beginning and the present."""
@@ -118,7 +124,7 @@ ON_SECONDS = Pace(
     reminder_in=timedelta(seconds=15),
     reminder_moves_by=timedelta(seconds=15),
     wedding=lambda began, now: now + timedelta(seconds=100),
-    moved=lambda began, now: now + timedelta(seconds=150),
+    moved=lambda began, now: now + timedelta(seconds=230),
     other=lambda began, now: now + timedelta(seconds=120),
     week=(timedelta(seconds=-5), timedelta(seconds=30)),
     own_before=timedelta(seconds=10),
@@ -388,6 +394,32 @@ class Story:
         on_time = [event.due for event in closed] == [at] and self._was_on_time(closed[0])
         self._check(Statement.RESTORED_RUN, on_time, closed)
 
+    # --- 6 ---------------------------------------------------------------------------------------------------------
+
+    def disputed(self) -> None:
+        """Disputes: answered, and not at all"""
+        argued, silent = dispute_story.play(self.world, self._tell, name=self._name)
+        self.bookings += [argued.booking.booking_id, silent.booking.booking_id]
+        self._check(
+            Statement.DISPUTE_FREEZES,
+            "release_payment" in argued.jobs_before
+            and argued.jobs_while_open == ("watch_dispute",)
+            and argued.payments_while_open == (),
+            argued,
+        )
+        moved = {(payment.kind, payment.amount_minor, payment.status) for payment in argued.booking.payments}
+        decided = {("refund", dispute_story.DECISION, "done"), ("payout", 162_000, "done")}
+        self._check(Statement.DISPUTE_DECIDED, moved == decided and _adds_up(argued.booking), argued.booking)
+        self._check(Statement.DISPUTE_AT_ONCE, argued.answered_within < timedelta(seconds=30), argued.answered_within)
+        late = silent.decided_at - silent.deadline
+        back = {("refund", dispute_story.CLAIM, "done"), ("payout", 129_600, "done")}
+        lost = {(payment.kind, payment.amount_minor, payment.status) for payment in silent.booking.payments} == back
+        on_time = timedelta() <= late < _QUIET_WITHIN
+        self._check(Statement.DISPUTE_SILENT, lost and on_time and _adds_up(silent.booking), (silent, late))
+        self._tell("The timeline of the dispute that was argued:")
+        for line in dispute_story.timeline(argued.history):
+            self._tell(f"  {line}")
+
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def what_ran(self) -> list[Ran]:
@@ -511,6 +543,7 @@ SCENES: tuple[Callable[[Story], None], ...] = (
     Story.november_and_december,
     Story.delivered_again,
     Story.schedules_lost,
+    Story.disputed,
 )
 
 

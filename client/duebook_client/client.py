@@ -6,7 +6,7 @@ import random
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from enum import Enum
 from types import TracebackType
@@ -23,6 +23,8 @@ from duebook_client.models import (
     Booking,
     Chef,
     DeadLetter,
+    Dispute,
+    DisputeHistory,
     HistoryEntry,
     Job,
     JobChange,
@@ -59,6 +61,7 @@ _BOOKING_ID = r"[0-9A-Za-z_-]{1,39}"
 _JOB_NAME = r"[a-z0-9_]{1,24}"
 _PAYMENT_ID = _BOOKING_ID + r"\.p[1-9][0-9]{0,5}"
 _OPAQUE_ID: Final = r"[0-9A-Za-z_.:@-]{1,64}"
+_DISPUTE_ID = _BOOKING_ID + r"\.d[1-9][0-9]{0,5}"
 _IDEMPOTENCY_KEY = r"[0-9A-Za-z_.:@-]{1,128}"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -376,6 +379,97 @@ class Duebook:
         """Payments that wait for this chef."""
         return self._pages(f"{_chef_path(chef_id)}/parked", {}, "parked", models.read_parked, page_size)
 
+    # --- disputes --------------------------------------------------------------------------------------------------
+
+    def open_dispute(
+        self,
+        booking_id: str,
+        *,
+        actor: Actor,
+        claimed_minor: int,
+        reason: str,
+        text: str,
+        evidence: Sequence[str] = (),
+        idempotency_key: str | None = None,
+    ) -> Dispute:
+        """The customer disputes a paid order: from this moment nobody is paid. `Conflict` once the payout is decided.
+
+        `claimed_minor`: what the customer wants back, in minor units. `evidence`: at most 20 references of your own.
+        """
+        body = {
+            "actor": _actor(actor),
+            "claimed_minor": _whole(claimed_minor, "claimed_minor"),
+            "reason": reason,
+            "text": text,
+            "evidence": list(evidence) or None,
+        }
+        path = f"{_booking_path(booking_id)}/disputes"
+        return models.read_dispute(self._fields("POST", path, body=_given(body), idempotency_key=idempotency_key))
+
+    def dispute(self, dispute_id: str) -> Dispute:
+        """A dispute as it stands."""
+        return models.read_dispute(self._fields("GET", _dispute_path(dispute_id)))
+
+    def disputes(
+        self, kind: Literal["in_review", "needs_attention", "awaiting_chef"] = "in_review", *, page_size: int = 50
+    ) -> Iterator[Dispute]:
+        """Disputes that wait for someone, the longest first, read page by page."""
+        return self._pages("/disputes", {"kind": kind}, "disputes", models.read_dispute, page_size)
+
+    def dispute_history(self, dispute_id: str) -> DisputeHistory:
+        """What happened in a dispute and in its executions, in order."""
+        return models.read_dispute_history(self._fields("GET", f"{_dispute_path(dispute_id)}/history"))
+
+    def reply(
+        self,
+        dispute_id: str,
+        answer: Literal["concede", "offer", "contest"],
+        *,
+        actor: Actor,
+        offer_minor: int | None = None,
+        text: str | None = None,
+        evidence: Sequence[str] = (),
+        idempotency_key: str | None = None,
+    ) -> Dispute:
+        """The chef's answer. `offer` needs `offer_minor`, less than the claim; `contest` needs `text`.
+
+        The first answer stands: the same again is fine, another is `Conflict`, and so is one after the deadline.
+        """
+        body = {
+            "actor": _actor(actor),
+            "answer": answer,
+            "offer_minor": None if offer_minor is None else _whole(offer_minor, "offer_minor"),
+            "text": text,
+            "evidence": list(evidence) or None,
+        }
+        return self._in_dispute(dispute_id, "reply", body, idempotency_key)
+
+    def answer_offer(
+        self,
+        dispute_id: str,
+        answer: Literal["accept", "refuse"],
+        *,
+        actor: Actor,
+        idempotency_key: str | None = None,
+    ) -> Dispute:
+        """The customer's answer to the chef's offer."""
+        return self._in_dispute(dispute_id, "offer-answer", {"actor": _actor(actor), "answer": answer}, idempotency_key)
+
+    def decide(
+        self, dispute_id: str, *, actor: Actor, refund_minor: int, reason: str, idempotency_key: str | None = None
+    ) -> Dispute:
+        """The mediator's decision: what the customer gets back, in minor units. An appeal needs another mediator."""
+        body = {"actor": _actor(actor), "refund_minor": _whole(refund_minor, "refund_minor"), "reason": reason}
+        return self._in_dispute(dispute_id, "decision", body, idempotency_key)
+
+    def appeal(self, dispute_id: str, *, actor: Actor, text: str, idempotency_key: str | None = None) -> Dispute:
+        """A party appeals the first decision within its window, where the policy allows it."""
+        return self._in_dispute(dispute_id, "appeal", {"actor": _actor(actor), "text": text}, idempotency_key)
+
+    def withdraw(self, dispute_id: str, *, actor: Actor, idempotency_key: str | None = None) -> Dispute:
+        """The customer takes the dispute back before it is decided: everything is as if it had never been."""
+        return self._in_dispute(dispute_id, "withdraw", {"actor": _actor(actor)}, idempotency_key)
+
     # --- operations ------------------------------------------------------------------------------------------------
 
     def dead_letters(self, *, kind: str = "dead", page_size: int = 100) -> Iterator[DeadLetter]:
@@ -505,6 +599,10 @@ class Duebook:
         path = f"{_booking_path(booking_id)}/{command}"
         return models.read_booking(self._fields("POST", path, body=_given(body), idempotency_key=idempotency_key))
 
+    def _in_dispute(self, dispute_id: str, act: str, body: Mapping[str, Any], idempotency_key: str | None) -> Dispute:
+        path = f"{_dispute_path(dispute_id)}/{act}"
+        return models.read_dispute(self._fields("POST", path, body=_given(body), idempotency_key=idempotency_key))
+
     def _pages(
         self, path: str, query: Mapping[str, str], name: str, read: Callable[[Fields], T], page_size: int
     ) -> Iterator[T]:
@@ -580,6 +678,10 @@ def _chef_path(chef_id: str) -> str:
 
 def _payment_path(payment_id: str) -> str:
     return f"/payments/{_matching(_PAYMENT_ID, payment_id, 'payment_id')}"
+
+
+def _dispute_path(dispute_id: str) -> str:
+    return f"/disputes/{_matching(_DISPUTE_ID, dispute_id, 'dispute_id')}"
 
 
 def _matching(pattern: str, value: Any, field: str) -> str:

@@ -39,6 +39,15 @@ class Fields:
             return value
         raise self._wrong(name, "text")
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The list of texts `name`, empty where there is none."""
+        value = self.raw.get(name)
+        if value is None:
+            return ()
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+        raise self._wrong(name, "a list of texts")
+
     def whole(self, name: str) -> int:
         return self._needed(name, self.whole_or_none(name))
 

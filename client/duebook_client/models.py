@@ -17,7 +17,10 @@ Raw = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who did it, as the marketplace says: role customer, chef, operator, mediator or system, and an opaque id."""
+    """Who did it, as the marketplace says: role customer, chef, operator, mediator or system, and an opaque id.
+
+    What is done to a dispute needs the id: it is checked against the booking's parties.
+    """
 
     role: str
     id: str | None = None
@@ -36,7 +39,10 @@ class CancellationTier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The rules for one booking. In a request, None takes the service's default; an answer has them all."""
+    """The rules for one booking. In a request, None takes the service's default; an answer has them all.
+
+    `silence`: what a chef's silence in a dispute means, refund or release. `appeals`: 0 or 1.
+    """
 
     accept_within: timedelta | None = None
     pay_within: timedelta | None = None
@@ -45,6 +51,14 @@ class Policy:
     dispute_within: timedelta | None = None
     fee_bps: int | None = None
     cancellation: tuple[CancellationTier, ...] | None = None
+    reply_within: timedelta | None = None
+    remind_after: timedelta | None = None
+    silence: str | None = None
+    offer_within: timedelta | None = None
+    review_within: timedelta | None = None
+    escalations: int | None = None
+    appeals: int | None = None
+    appeal_within: timedelta | None = None
     raw: Raw = field(default_factory=dict, repr=False, compare=False)
 
     def as_json(self) -> dict[str, Any]:
@@ -53,8 +67,8 @@ class Policy:
         sent: dict[str, Any] = {
             name: seconds_in(value, f"policy.{name}") for name, value in durations.items() if value is not None
         }
-        if self.fee_bps is not None:
-            sent["fee_bps"] = self.fee_bps
+        plain = {name: getattr(self, name) for name in ("fee_bps", "silence", "escalations", "appeals")}
+        sent |= {name: value for name, value in plain.items() if value is not None}
         if self.cancellation is not None:
             sent["cancellation"] = [
                 {"before": seconds_in(tier.before, "policy.cancellation.before"), "refund_bps": tier.refund_bps}
@@ -63,7 +77,10 @@ class Policy:
         return sent
 
 
-_DURATIONS = ("accept_within", "pay_within", "event_length", "complete_after", "dispute_within")
+_DURATIONS = (
+    *("accept_within", "pay_within", "event_length", "complete_after", "dispute_within"),
+    *("reply_within", "remind_after", "offer_within", "review_within", "appeal_within"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +204,73 @@ class HistoryEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dispute:
+    """A dispute as it stands. status: opened, awaiting_chef, awaiting_customer, in_review, decided, in_appeal, settled
+    or withdrawn. `deadline`: until when whoever is waited for may answer; None: nobody is, or a person without one.
+
+    `decided_by`: concession, offer, silence or mediator. `console_url`: its execution in the AWS console, whose
+    history shows task tokens to whoever may read it.
+    """
+
+    dispute_id: str
+    booking_id: str
+    status: str
+    customer_id: str
+    chef_id: str
+    currency: str
+    claimed_minor: int
+    opened_at: datetime
+    reason: str
+    text: str
+    evidence: tuple[str, ...]
+    deadline: datetime | None
+    reply: str | None
+    reply_text: str | None
+    reply_evidence: tuple[str, ...]
+    offer_minor: int | None
+    offer_answer: str | None
+    escalations: int
+    needs_attention: bool
+    refund_minor: int | None
+    decided_by: str | None
+    decided_at: datetime | None
+    decision_reason: str | None
+    mediator_id: str | None
+    appeal_until: datetime | None
+    appealed_by: str | None
+    run: int
+    console_url: str | None
+    applied: bool | None = None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisputeEntry:
+    """One thing that happened in a dispute, in plain words. source: history, or workflow with the number of its run.
+
+    `at` is None where a source could not be read; the text says why.
+    """
+
+    at: datetime | None
+    text: str
+    source: str
+    run: int | None
+    type: str | None
+    due: datetime | None
+    actor: Actor | None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisputeHistory:
+    """A dispute's timeline, in order, and its present execution in the AWS console."""
+
+    entries: tuple[DisputeEntry, ...]
+    console_url: str
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
     """Something that needs a person. A message nobody could read has no booking."""
 
@@ -194,6 +278,7 @@ class DeadLetter:
     booking_id: str | None
     job: str | None
     payment_id: str | None
+    dispute_id: str | None
     since: datetime | None
     attempts: int | None
     reason: str | None
@@ -375,12 +460,67 @@ def read_history_entry(fields: Fields) -> HistoryEntry:
     )
 
 
+def read_dispute(fields: Fields) -> Dispute:
+    return Dispute(
+        dispute_id=fields.text("dispute_id"),
+        booking_id=fields.text("booking_id"),
+        status=fields.text("status"),
+        customer_id=fields.text("customer_id"),
+        chef_id=fields.text("chef_id"),
+        currency=fields.text("currency"),
+        claimed_minor=fields.whole("claimed_minor"),
+        opened_at=fields.instant("opened_at"),
+        reason=fields.text("reason"),
+        text=fields.text("text"),
+        evidence=fields.texts("evidence"),
+        deadline=fields.instant_or_none("deadline"),
+        reply=fields.text_or_none("reply"),
+        reply_text=fields.text_or_none("reply_text"),
+        reply_evidence=fields.texts("reply_evidence"),
+        offer_minor=fields.whole_or_none("offer_minor"),
+        offer_answer=fields.text_or_none("offer_answer"),
+        escalations=fields.whole_or_none("escalations") or 0,
+        needs_attention=fields.flag_or_none("needs_attention") or False,
+        refund_minor=fields.whole_or_none("refund_minor"),
+        decided_by=fields.text_or_none("decided_by"),
+        decided_at=fields.instant_or_none("decided_at"),
+        decision_reason=fields.text_or_none("decision_reason"),
+        mediator_id=fields.text_or_none("mediator_id"),
+        appeal_until=fields.instant_or_none("appeal_until"),
+        appealed_by=fields.text_or_none("appealed_by"),
+        run=fields.whole_or_none("run") or 1,
+        console_url=fields.text_or_none("console_url"),
+        applied=fields.flag_or_none("applied"),
+        raw=fields.raw,
+    )
+
+
+def read_dispute_history(fields: Fields) -> DisputeHistory:
+    entries = tuple(_dispute_entry(each) for each in fields.parts("history"))
+    return DisputeHistory(entries=entries, console_url=fields.text("console_url"), raw=fields.raw)
+
+
+def _dispute_entry(fields: Fields) -> DisputeEntry:
+    actor = fields.part_or_none("actor")
+    return DisputeEntry(
+        at=fields.instant_or_none("at"),
+        text=fields.text("text"),
+        source=fields.text("source"),
+        run=fields.whole_or_none("run"),
+        type=fields.text_or_none("type"),
+        due=fields.instant_or_none("due"),
+        actor=None if actor is None else Actor(actor.text("role"), actor.text_or_none("id")),
+        raw=fields.raw,
+    )
+
+
 def read_dead_letter(fields: Fields) -> DeadLetter:
     return DeadLetter(
         kind=fields.text("kind"),
         booking_id=fields.text_or_none("booking_id"),
         job=fields.text_or_none("job"),
         payment_id=fields.text_or_none("payment_id"),
+        dispute_id=fields.text_or_none("dispute_id"),
         since=fields.instant_or_none("since"),
         attempts=fields.whole_or_none("attempts"),
         reason=fields.text_or_none("reason"),
@@ -469,6 +609,9 @@ def _policy(fields: Fields) -> Policy:
     return Policy(
         **{name: fields.duration_or_none(name) for name in _DURATIONS},
         fee_bps=fields.whole_or_none("fee_bps"),
+        silence=fields.text_or_none("silence"),
+        escalations=fields.whole_or_none("escalations"),
+        appeals=fields.whole_or_none("appeals"),
         cancellation=tuple(
             CancellationTier(timedelta(seconds=tier.whole("before")), tier.whole("refund_bps"))
             for tier in fields.parts("cancellation")

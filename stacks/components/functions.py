@@ -183,7 +183,7 @@ class Functions(Construct):
             table=self._data.storage,
             failures=self._data.stream_failures,
             rows="history#",
-            changes=["INSERT"],
+            now={"attention_pk": "outbox#"},
         )
         return function
 

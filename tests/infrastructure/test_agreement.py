@@ -1,7 +1,9 @@
 """Code and infrastructure name the same things: routes, settings, handlers."""
 
 import re
+from datetime import UTC, datetime
 
+from duebook.service import rows
 from stacks import ROOT
 from stacks.components.routes import ROUTES
 from tests.infrastructure.template import Synthesized
@@ -39,3 +41,11 @@ def test_every_setting_that_code_reads_is_set_and_every_set_one_is_read(everywhe
     assert told - BY_POWERTOOLS - OPTIONAL == (read if everywhere.environment.payments == "stripe" else read - STRIPE)
     assert read >= STRIPE
     assert all(f'"{name}"' in code for name in OPTIONAL)
+
+
+def test_every_new_history_row_wakes_the_publisher_and_a_published_one_does_not() -> None:
+    """What the filters of the stream's readers let through is what the service writes (see test_delivery)."""
+    assert rows.JOB_PREFIX == "job#"
+    assert rows.history_sk(1).startswith("history#")
+    assert rows.attention_keys(rows.OUTBOX, "b1#1", datetime.now(UTC))["attention_pk"].startswith("outbox#")
+    assert "attention_pk" in rows.published({"pk": "b1", "sk": rows.history_sk(1)}, datetime.now(UTC)).remove

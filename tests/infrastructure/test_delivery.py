@@ -134,7 +134,14 @@ def test_the_stream_readers_are_woken_only_for_their_rows(everywhere: Synthesize
     }
     assert patterns == {
         "projector": [{"dynamodb": {"Keys": {"sk": {"S": [{"prefix": "job#"}]}}}}],
-        "publisher": [{"eventName": ["INSERT"], "dynamodb": {"Keys": {"sk": {"S": [{"prefix": "history#"}]}}}}],
+        "publisher": [
+            {
+                "dynamodb": {
+                    "Keys": {"sk": {"S": [{"prefix": "history#"}]}},
+                    "NewImage": {"attention_pk": {"S": [{"prefix": "outbox#"}]}},
+                }
+            }
+        ],
     }
 
 

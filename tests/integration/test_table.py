@@ -121,8 +121,10 @@ def test_an_update_that_only_removes_leaves_the_rest(table: Table) -> None:
 
 
 def test_setting_none_removes(table: Table) -> None:
-    put(table, ROW)
-    table.write(Update(pk="b1", sk="booking", set={"state": None, "version": 4}, remove=("state",)))
+    put(table, {**ROW, "reason": "x"})
+    table.write(Update(pk="b1", sk="booking", set={"state": None, "version": 4}))
+    assert table.get("b1", "booking") == {"pk": "b1", "sk": "booking", "version": 4, "reason": "x"}
+    table.write(Update(pk="b1", sk="booking", set={"reason": None}, remove=("reason",)))
     assert table.get("b1", "booking") == {"pk": "b1", "sk": "booking", "version": 4}
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from ministack import app
 from ministack.core import iam_actions, iam_evaluator, lambda_runtime, sigv4
-from ministack.services import eventbridge, lambda_svc, scheduler, stepfunctions
+from ministack.services import dynamodb, eventbridge, lambda_svc, scheduler, stepfunctions
 
 from local import shims
 
@@ -140,6 +140,10 @@ def _retries_table_changes_for_ever() -> bool:
     return "MaximumRetryAttempts" not in poller and "ReportBatchItemFailures" not in poller
 
 
+def _drops_changes_without_a_lock() -> bool:
+    return "lock" not in inspect.getsource(dynamodb._trim_stream_records)
+
+
 GAPS: dict[Callable[[], None], Callable[[], bool]] = {
     shims.schedules_fire_promptly: _looks_rarely,
     shims.waits_follow_the_clock: _sleeps_through,
@@ -161,6 +165,7 @@ GAPS: dict[Callable[[], None], Callable[[], bool]] = {
     shims.requests_count_as_encrypted: _knows_plain_http,
     shims.python_errors_keep_their_class: _loses_the_error_class,
     shims.table_streams_give_up: _retries_table_changes_for_ever,
+    shims.table_streams_keep_their_records: _drops_changes_without_a_lock,
 }
 
 
@@ -174,6 +179,17 @@ def test_the_gap_is_still_there(shim: Callable[[], None], gap: Callable[[], bool
 
 
 # --- the shims
+
+
+def test_a_change_of_last_month_is_still_there_to_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dynamodb, "_STREAM_RETENTION_SECONDS", dynamodb._STREAM_RETENTION_SECONDS)
+    shims.table_streams_keep_their_records()
+    old = {"dynamodb": {"ApproximateCreationDateTime": time.time() - timedelta(days=30).total_seconds()}}
+    dynamodb._stream_records["kept"] = [old]
+    try:
+        assert dynamodb.stream_records_since("kept", 0, 10) == [old]
+    finally:
+        dynamodb._stream_records.pop("kept")
 
 
 def test_due_schedules_and_rules_are_looked_for_several_times_a_second() -> None:

@@ -1,14 +1,17 @@
 """Unit tests reach no network, and hypothesis is bounded so that the whole suite stays within seconds."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.configuration import set_hypothesis_home_dir
 from pytest_socket import disable_socket, enable_socket
 
 from tests.unit import event_schemas
 from tests.unit.world import World
 
+set_hypothesis_home_dir(Path(__file__).parents[2] / ".cache" / "hypothesis")
 settings.register_profile(
     "unit",
     max_examples=25,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from duebook.adapters import aws
 from duebook.domain.errors import AwsFailure, Throttled
+from duebook.domain.names import execution_name
 from duebook.domain.times import iso
 
 MOST_EVENTS = 1_000
@@ -43,7 +44,7 @@ _KINDS: Mapping[str, type[AwsFailure]] = {
 
 
 class StepFunctionsWorkflow:
-    """`machine_arn` is the state machine's ARN; executions are named `<dispute_id>-<run>`."""
+    """`machine_arn` is the state machine's ARN; executions are named as `execution_name` says."""
 
     def __init__(self, client: Any, machine_arn: str) -> None:
         self._client = client
@@ -51,7 +52,7 @@ class StepFunctionsWorkflow:
 
     def start(self, dispute_id: str, run: int) -> bool:
         body = json.dumps({"dispute_id": dispute_id, "run": run})
-        name = f"{dispute_id}-{run}"
+        name = execution_name(dispute_id, run)
         try:
             _call(lambda: self._client.start_execution(stateMachineArn=self._machine_arn, name=name, input=body))
         except _Taken:
@@ -104,25 +105,41 @@ class StepFunctionsWorkflow:
         )
 
     def _execution(self, dispute_id: str, run: int) -> str:
-        return f"{self._machine_arn.replace(':stateMachine:', ':execution:')}:{dispute_id}-{run}"
+        executions = self._machine_arn.replace(":stateMachine:", ":execution:")
+        return f"{executions}:{execution_name(dispute_id, run)}"
 
 
 def _words(event: Mapping[str, Any]) -> str | None:
     """An event of the history in plain words; None for one that tells an operator nothing. Never any parameters."""
     kind = str(event["type"])
-    if kind.endswith("StateEntered"):
-        return f"entered {event['stateEnteredEventDetails']['name']}"
-    return {
-        "ExecutionStarted": "the workflow started",
-        "ExecutionSucceeded": "the workflow ended",
-        "ExecutionFailed": "the workflow failed",
-        "ExecutionTimedOut": "the workflow timed out",
-        "ExecutionAborted": "the workflow was stopped by hand",
-        "ExecutionRedriven": "the workflow was redriven",
-        "TaskSucceeded": "the task was answered",
-        "TaskFailed": "the task failed",
-        "TaskTimedOut": "the deadline of the wait passed",
-    }.get(kind)
+    match kind:
+        case "TaskStateEntered" | "WaitStateEntered" | "SucceedStateEntered":
+            return f"entered {event['stateEnteredEventDetails']['name']}"
+        case "TaskSucceeded":
+            return "the wait was answered" if _waits(event, "taskSucceededEventDetails") else None
+        case "TaskTimedOut":
+            return _TIME_IS_UP if _waits(event, "taskTimedOutEventDetails") else "the step took too long"
+        case "TaskFailed":
+            error = event.get("taskFailedEventDetails", {}).get("error", "")
+            return _TIME_IS_UP if error == "States.Timeout" else f"the step failed: {error}"
+        case _:
+            return _EXECUTION.get(kind)
+
+
+_TIME_IS_UP = "the deadline of the wait passed"
+_EXECUTION = {
+    "ExecutionStarted": "the workflow started",
+    "ExecutionSucceeded": "the workflow ended",
+    "ExecutionFailed": "the workflow failed",
+    "ExecutionTimedOut": "the workflow timed out",
+    "ExecutionAborted": "the workflow was stopped by hand",
+    "ExecutionRedriven": "the workflow was redriven",
+}
+
+
+def _waits(event: Mapping[str, Any], details: str) -> bool:
+    """Whether the event is of a state that waits for a task token."""
+    return "waitForTaskToken" in event.get(details, {}).get("resource", "")
 
 
 def _call(request: Callable[[], T]) -> T:

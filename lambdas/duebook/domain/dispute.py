@@ -107,7 +107,8 @@ def ask(dispute: Dispute, policy: Policy, now: datetime) -> Dispute:
     """The chef is asked for the first time: from now on the reply deadline runs."""
     deadline = now + timedelta(seconds=policy.reply_within)
     remind_at = min(now + timedelta(seconds=policy.remind_after), deadline)
-    return replace(dispute, status=DisputeStatus.AWAITING_CHEF, deadline=deadline, remind_at=remind_at, watch_from=None)
+    asked = replace(dispute, status=DisputeStatus.AWAITING_CHEF, deadline=deadline, remind_at=remind_at)
+    return _on(asked)
 
 
 def silence(dispute: Dispute, policy: Policy, now: datetime) -> Dispute:
@@ -120,7 +121,7 @@ def answered(
     dispute: Dispute, reply: Reply, offered: int | None, reply_hash: str, policy: Policy, now: datetime
 ) -> Dispute:
     """The chef's answer: a concession ends it, an offer asks the customer, anything contested goes to a mediator."""
-    said = replace(dispute, reply=reply, reply_hash=reply_hash, offered=offered, watch_from=None, restarts=0)
+    said = _on(replace(dispute, reply=reply, reply_hash=reply_hash, offered=offered))
     match reply:
         case Reply.CONCEDE:
             return _decided(said, dispute.claimed, Decider.CONCESSION, now)
@@ -132,7 +133,7 @@ def answered(
 
 
 def offer_answered(dispute: Dispute, answer: OfferAnswer, policy: Policy, now: datetime) -> Dispute:
-    said = replace(dispute, offer_answer=answer, watch_from=None, restarts=0)
+    said = _on(replace(dispute, offer_answer=answer))
     if answer is OfferAnswer.ACCEPT:
         return _decided(said, dispute.offered or 0, Decider.OFFER, now)
     return review(said, policy, now)
@@ -141,15 +142,15 @@ def offer_answered(dispute: Dispute, answer: OfferAnswer, policy: Policy, now: d
 def review(dispute: Dispute, policy: Policy, now: datetime) -> Dispute:
     """A mediator has to decide, by a deadline of their own."""
     deadline = now + timedelta(seconds=policy.review_within)
-    return replace(dispute, status=DisputeStatus.IN_REVIEW, deadline=deadline, watch_from=None, restarts=0)
+    return _on(replace(dispute, status=DisputeStatus.IN_REVIEW, deadline=deadline))
 
 
 def escalate(dispute: Dispute, policy: Policy, now: datetime) -> Dispute:
     """The review's deadline was missed: a new one, a bounded number of times, then it waits for a person."""
     if dispute.escalations >= policy.escalations:
-        return replace(dispute, deadline=None, needs_attention=True, watch_from=None, restarts=0)
+        return replace(_on(dispute), deadline=None, needs_attention=True)
     deadline = now + timedelta(seconds=policy.review_within)
-    return replace(dispute, escalations=dispute.escalations + 1, deadline=deadline, watch_from=None, restarts=0)
+    return _on(replace(dispute, escalations=dispute.escalations + 1, deadline=deadline))
 
 
 def decided(
@@ -172,16 +173,8 @@ def appealed(dispute: Dispute, by: str, appeal_hash: str, policy: Policy, now: d
     """Another mediator has to decide. The execution waits out the window, the mediator may be quicker."""
     assert dispute.appeal_until is not None
     deadline = dispute.appeal_until + timedelta(seconds=policy.review_within)
-    return replace(
-        dispute,
-        status=DisputeStatus.IN_APPEAL,
-        appealed_by=by,
-        appeal_hash=appeal_hash,
-        deadline=deadline,
-        escalations=0,
-        watch_from=None,
-        restarts=0,
-    )
+    after = replace(dispute, status=DisputeStatus.IN_APPEAL, appealed_by=by, appeal_hash=appeal_hash, escalations=0)
+    return _on(replace(after, deadline=deadline))
 
 
 def may_settle(dispute: Dispute, now: datetime) -> bool:
@@ -211,14 +204,10 @@ def resumed(dispute: Dispute, now: datetime) -> Dispute:
 
 
 def _decided(dispute: Dispute, refund: int, by: Decider, now: datetime) -> Dispute:
-    return replace(
-        dispute,
-        status=DisputeStatus.DECIDED,
-        refund=refund,
-        decided_by=by,
-        decided_at=now,
-        deadline=None,
-        needs_attention=False,
-        watch_from=None,
-        restarts=0,
-    )
+    after = replace(dispute, status=DisputeStatus.DECIDED, refund=refund, decided_by=by, decided_at=now, deadline=None)
+    return _on(after)
+
+
+def _on(dispute: Dispute) -> Dispute:
+    """It got on: what its second wake-up had counted and called for is over."""
+    return replace(dispute, needs_attention=False, watch_from=None, restarts=0)

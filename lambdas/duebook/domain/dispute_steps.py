@@ -13,7 +13,7 @@ from duebook.domain import dispute as rules
 from duebook.domain.booking import PAYABLE, Actor, Booking, Engagement, Role, State
 from duebook.domain.dispute import IN_REVIEW, Dispute, DisputeStatus, OfferAnswer, Reply
 from duebook.domain.errors import InvalidRequest, NotFound, Refused
-from duebook.domain.names import dispute_id
+from duebook.domain.names import WATCH_DISPUTE, dispute_id
 from duebook.domain.payment import Payment
 from duebook.domain.times import iso
 from duebook.domain.transitions import Step, amounts, engaged, engaged_step, refund_payment
@@ -191,7 +191,7 @@ def settle(booking: Booking, now: datetime) -> Step | None:
     after, payments = refund_payment(booking.booking_id, engagement, min(refund, engagement.refundable), now)
     if refund == engagement.captured:
         after = replace(after, state=State.CANCELLED)
-    settled = replace(dispute, status=DisputeStatus.SETTLED, deadline=None)
+    settled = replace(dispute, status=DisputeStatus.SETTLED, deadline=None, needs_attention=False)
     reason = f"settled by {dispute.decided_by}"
     return _tell(
         replace(booking, engagement=after), settled, "dispute.settled", now, reason, payments=payments, before=booking
@@ -219,10 +219,10 @@ def watch(booking: Booking, is_running: bool, now: datetime) -> Step | None:
         return _tell(
             booking, after, "dispute.needs_attention", now, "its workflow does not get on: a person has to look"
         )
-    reason = (
-        "its workflow is late: looked at again later" if is_running else "its workflow is gone: the next run starts"
-    )
-    return _tell(booking, after, "dispute.watched" if is_running else "dispute.restarted", now, reason)
+    if is_running:
+        reason = "its workflow is late: it is nudged, and looked at again later"
+        return _tell(booking, after, "dispute.watched", now, reason)
+    return _tell(booking, after, "dispute.restarted", now, "its workflow is gone: the next run starts")
 
 
 # --- shared --------------------------------------------------------------------------------------------------------
@@ -245,6 +245,8 @@ def _tell(
     if actor and known and known.needs_attention and dispute.is_open and dispute.run == known.run:
         dispute = rules.resumed(dispute, now)
     after = replace(engaged(booking), dispute=dispute)
+    # A new run is started by the stream: from the job's row, which must change though its instant may be the same.
+    renew = frozenset({WATCH_DISPUTE}) if known and known.run != dispute.run else frozenset[str]()
     data = {
         "dispute_id": dispute.dispute_id,
         "status": dispute.status.value,
@@ -266,6 +268,7 @@ def _tell(
         payments=payments,
         data={name: value for name, value in data.items() if value is not None},
         dispute_texts=texts or {},
+        renew=renew,
     )
 
 

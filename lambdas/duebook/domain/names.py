@@ -42,6 +42,13 @@ def dispute_id(booking_id: str, number: int) -> str:
     return f"{booking_id}.d{number}"
 
 
+def execution_name(dispute_id: str, run: int) -> str:
+    """The workflow's execution for a run of a dispute. Without the id's dot, because logging to CloudWatch takes 0-9
+    A-Z a-z - _ alone (Step Functions API reference, StartExecution); no two can collide, for what follows the booking
+    id has a fixed form."""
+    return f"{dispute_id.replace('.', '_')}-{run}"
+
+
 def parent(child_id: str) -> str:
     """The booking a child id (payment, dispute) belongs to; booking ids have no dot."""
     return child_id.partition(".")[0]

@@ -231,33 +231,38 @@ def move(
 def cancel(booking: Booking, actor: Actor, refund: int | None, why: str | None, now: datetime) -> Step | None:
     """The refund and the chef's remainder are decided here and now; both payments are written with it.
 
-    Without `refund`: all of it when the chef or the operator cancels, else by the policy's tiers.
+    Without `refund`: all of it when the chef or the operator cancels, else by the policy's tiers. What a dispute gave
+    back is no longer there to refund.
     """
     engagement = engaged(booking)
     if engagement.state is State.CANCELLED:
-        if refund is None or refund == engagement.refunded:
+        given = engagement.refunded - _settled(engagement)
+        if refund is None or refund == given:
             return None
-        raise Refused("already_cancelled", f"cancelled with a refund of {engagement.refunded}", state=engagement.state)
+        raise Refused("already_cancelled", f"cancelled with a refund of {given}", state=engagement.state)
     _undisputed(engagement)
     _allow(engagement, "cancel", State.REQUESTED, State.ACCEPTED, *PAYABLE)
     left = engagement.event_start.instant - now
     if left <= timedelta() and actor.role is not Role.OPERATOR:
         raise Refused("event_started", "once the event has begun only the operator can cancel", state=engagement.state)
+    rest = engagement.refundable
     if refund is None:
-        in_full = actor.role in (Role.CHEF, Role.OPERATOR)
-        refund = engagement.captured if in_full else engagement.policy.refund(engagement.captured, left)
-        refund = min(refund, engagement.refundable)
-    if refund > engagement.refundable:
-        raise InvalidRequest(
-            "refund_exceeds_capture", "refund_minor", f"{refund} is more than the {engagement.refundable} captured"
-        )
+        refund = rest if actor.role in (Role.CHEF, Role.OPERATOR) else engagement.policy.refund(rest, left)
+    if refund > rest:
+        raise InvalidRequest("refund_exceeds_capture", "refund_minor", f"{refund} is more than the {rest} that is left")
     after = replace(engagement, state=State.CANCELLED)
     after, back = refund_payment(booking.booking_id, after, refund, now)
-    after, rest = _pay_out(booking.booking_id, after, now)
+    after, on = _pay_out(booking.booking_id, after, now)
     reason = why or f"cancelled by the {actor.role}"
     return engaged_step(
-        booking, after, "booking.cancelled", now, reason, actor=actor, payments=back + rest, data=amounts(back + rest)
+        booking, after, "booking.cancelled", now, reason, actor=actor, payments=back + on, data=amounts(back + on)
     )
+
+
+def _settled(engagement: Engagement) -> int:
+    """What a dispute that is over has given back: a cancellation's refund comes on top."""
+    over = engagement.dispute is not None and not engagement.dispute.is_open
+    return (engagement.dispute.refund or 0) if over and engagement.dispute else 0
 
 
 # --- own jobs ------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from duebook.domain.booking import Booking
 from duebook.domain.dispute import IN_REVIEW, Dispute, DisputeStatus, may_settle
 from duebook.domain.errors import ConditionFailed, Contention, NotFound, VersionConflict
 from duebook.domain.names import WATCH_DISPUTE, parent
-from duebook.domain.times import iso
+from duebook.domain.times import iso, whole_second
 from duebook.domain.transitions import Step
 from duebook.service.bookings import MOST_TRIES, Bookings, Key
 from duebook.service.ports import Check, If, Put, Queues, WakeUp, Workflow, Write
@@ -64,7 +64,8 @@ class Disputes:
     ) -> tuple[Booking, bool]:
         """A person's act: one transaction, then one read of the token, then one send.
 
-        A repeat sends the token again: the first time may have stopped in between.
+        A repeat sends the token again: the first time may have stopped in between. When sending fails, this raises
+        `AwsFailure` though the act counts: it is in the row.
         """
 
         def known(booking: Booking | None, now: datetime) -> Step | None:
@@ -123,7 +124,10 @@ class Disputes:
     # --- the second wake-up --------------------------------------------------------------------------------------
 
     def watch(self, queues: Queues, wake_up: WakeUp, source: str) -> Woken:
-        """`watch_dispute` is due: the deadline is over and the dispute has not moved on."""
+        """`watch_dispute` is due: the deadline is over and the dispute has not moved on.
+
+        An execution that still waits gets its token once more: an answer's own sending of it may have failed.
+        """
         woken = wake(self.bookings, queues, wake_up, source)
         planned = woken.booking.planned.get(WATCH_DISPUTE) if woken.booking else None
         if woken.booking is None or planned is None or planned.run_at > self.bookings.clock():
@@ -132,6 +136,8 @@ class Disputes:
         assert woken.booking.engagement.dispute is not None
         dispute = woken.booking.engagement.dispute
         running = self.workflow.is_running(dispute.dispute_id, dispute.run)
+        if running:
+            self._wake_workflow(dispute.dispute_id)
         cause = Cause(source=source, job=wake_up.job, generation=wake_up.generation)
 
         def decide(booking: Booking | None, now: datetime) -> Step | None:
@@ -175,7 +181,11 @@ def route(dispute: Dispute, now: datetime) -> Route:
         case DisputeStatus.IN_REVIEW | DisputeStatus.IN_APPEAL:
             return Route("HumanReview", deadline, deadline) if deadline else Route("NeedsPerson")
         case DisputeStatus.DECIDED:
-            return Route("Settle") if may_settle(dispute, now) else Route("WaitForAppeal", deadline, deadline)
+            if may_settle(dispute, now):
+                return Route("Settle")
+            # A wait's timestamp is cut to the second (Step Functions guide, "Wait state").
+            until = dispute.deadline and iso(whole_second(dispute.deadline))
+            return Route("WaitForAppeal", until or "", deadline)
         case DisputeStatus.SETTLED:
             return Route("Settled")
         case DisputeStatus.WITHDRAWN:

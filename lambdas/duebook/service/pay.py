@@ -38,12 +38,13 @@ from duebook.service.wake import Woken, wake, wake_at
 def wake_payment(bookings: Bookings, queues: Queues, provider: PaymentProvider, wake_up: WakeUp, source: str) -> Woken:
     """Do what the fence allows for one payment: at most one call that moves money, and only under a claim.
 
-    A claim fails when a hold came between the look at the chef and it, or when the booking changed, as with a refund
-    and a payout that are claimed at the same time: while the payment itself is as it was, it is looked at anew.
+    What was outrun before the provider was called is decided again: it may have been a rival for this payment, which
+    then has the claim, or something else about the booking, such as its other payment.
     """
+    number = payment_number(wake_up.job)
+    cause = Cause(source=source, job=wake_up.job, generation=wake_up.generation)
     for _ in range(MOST_TRIES):
         woken = wake(bookings, queues, wake_up, source)
-        number = payment_number(wake_up.job)
         if woken.booking is None or number is None or wake_up.job not in woken.booking.planned:
             return woken
         now = bookings.clock()
@@ -53,15 +54,12 @@ def wake_payment(bookings: Bookings, queues: Queues, provider: PaymentProvider, 
             payment = bookings.numbered_payment(wake_up.booking_id, number)
         except NotFound as missing:
             raise Permanent(f"{wake_up.job} is pending but its payment is missing") from missing
-        cause = Cause(source=source, job=wake_up.job, generation=wake_up.generation)
         try:
             reason, outcome = _attempt(bookings, queues, provider, woken.booking, payment, cause, now)
         except (ConditionFailed, Contention):
-            if bookings.numbered_payment(wake_up.booking_id, number) == payment:
-                continue
-            return Woken(woken.booking, "another worker came first: it has the claim", woken.transitions)
+            continue
         return Woken(woken.booking, reason, woken.transitions, outcome)
-    raise VersionConflict(f"what decides on {wake_up.job} kept changing", booking_id=wake_up.booking_id)
+    raise VersionConflict(f"{wake_up.booking_id} kept changing", booking_id=wake_up.booking_id)
 
 
 def _attempt(

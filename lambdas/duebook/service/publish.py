@@ -9,6 +9,19 @@ from duebook.service import rows
 from duebook.service.bookings import Bookings
 from duebook.service.ports import Bus, If, Item, Update
 
+REFUSED = frozenset(
+    {
+        "AccessDeniedException",
+        "InvalidAccountIdException",
+        "InvalidArgument",
+        "MalformedDetail",
+        "NotAuthorizedForDetailTypeException",
+        "NotAuthorizedForSourceException",
+        "RedactionFailure",
+    }
+)
+"""Why the bus does not take an event that another attempt in a moment cannot mend: what EventBridge calls its
+non-retryable errors (API reference, PutEventsResultEntry)."""
 FIRST_BACKOFF = timedelta(minutes=5)
 LONGEST_BACKOFF = timedelta(hours=2)
 
@@ -25,16 +38,19 @@ def publish(bookings: Bookings, bus: Bus, history: Sequence[Item]) -> list[str |
 
 
 def put_off(bookings: Bookings, row: Item, failure: str, now: datetime) -> None:
-    """The bus did not take an event again: it stays in the outbox, with its reason, for later."""
+    """The bus did not take an event again: it stays in the outbox, with its reason, for later.
+
+    Unless it left the outbox meanwhile, because the stream's publisher was luckier.
+    """
     attempts = row.get("attempts", 0) + 1
     key = f"{row['booking_id']}#{row['version']:010d}"
     at = now + min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(attempts, 10))
     values = {"attempts": attempts, "last_failure": failure, "since": row["at"]}
-    bookings.table.write(
-        Update(
-            pk=row["pk"],
-            sk=row["sk"],
-            condition=If(equals={"attention_sk": row["attention_sk"]}),
-            set={**values, **rows.attention_keys(rows.OUTBOX, key, at)},
-        )
+    later = Update(
+        pk=row["pk"],
+        sk=row["sk"],
+        condition=If(equals={"attention_sk": row["attention_sk"]}),
+        set={**values, **rows.attention_keys(rows.OUTBOX, key, at)},
     )
+    with contextlib.suppress(ConditionFailed):
+        bookings.table.write(later)

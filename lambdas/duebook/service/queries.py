@@ -135,10 +135,14 @@ def dispute(table: Table, dispute_id: str) -> Item | None:
 
 
 def disputes(table: Table, kind: str, *, cursor: str | None = None, limit: int = 50) -> Listing:
-    """Disputes that wait, the longest first. `kind`: in_review, needs_attention or awaiting_chef."""
+    """Disputes that wait, the longest first. `kind`: in_review, needs_attention or awaiting_chef.
+
+    The index lags, and other rows need attention too: a page can be shorter than `limit`, or empty, before the end.
+    """
     listing = attention(table, kind, cursor=cursor, limit=limit)
     found = (dispute(table, row["dispute_id"]) for row in listing.items if row.get("dispute_id"))
-    return Listing([row for row in found if row is not None], listing.cursor, listing.read)
+    still = [row for row in found if row is not None and row.get("attention_pk", "").startswith(f"{kind}#")]
+    return Listing(still, listing.cursor, listing.read)
 
 
 def timeline(table: Table, workflow: Workflow, dispute_id: str) -> list[dict[str, Any]]:
@@ -164,11 +168,14 @@ def timeline(table: Table, workflow: Workflow, dispute_id: str) -> list[dict[str
 
 
 def _of_dispute(table: Table, row: Item) -> Iterator[Item]:
+    """The booking's history from the dispute's opening on."""
     after: Item | None = None
+    opened = False
     for _ in range(MOST_HISTORY_PAGES):
         page = table.query(row["pk"], rows.HISTORY_PREFIX, after=after, limit=200)
         for entry in page.items:
-            if entry["type"].startswith("dispute.") or entry["at"] >= row["opened_at"]:
+            opened = opened or entry["type"] == "dispute.opened"
+            if opened:
                 yield entry
         after = page.after
         if after is None:

@@ -69,9 +69,9 @@ def reconcile(
     while state.phase != "done" and time_left() and state.rounds <= MOST_ROUNDS:
         state, after = steps[state.phase](bookings, schedules, queues, state)
         state = replace(state, after=after) if after else replace(state, after=None, phase=following[state.phase])
-    if state.phase == "done":
-        state = replace(state, finished_at=bookings.clock())
-    bookings.table.write(Put(item={"pk": REPORT[0], "sk": REPORT[1], **encode(state)}))
+        if state.phase == "done":
+            state = replace(state, finished_at=bookings.clock())
+        bookings.table.write(Put(item={"pk": REPORT[0], "sk": REPORT[1], **encode(state)}))
     return state
 
 

@@ -35,6 +35,28 @@ def test_the_longest_names_fit_exactly() -> None:
     assert len(names.schedule_name("b" * 39, "j" * 24)) == 64
 
 
+NUMBERS = st.integers(1, 999_999)
+
+
+@given(BOOKINGS, NUMBERS, NUMBERS)
+def test_an_executions_name_is_one_that_is_logged(booking_id: str, number: int, run: int) -> None:
+    """Step Functions takes a dot, but logs only executions named of 0-9 A-Z a-z - _, at most 80 (StartExecution)."""
+    assert re.fullmatch(r"[0-9A-Za-z_-]{1,80}", names.execution_name(names.dispute_id(booking_id, number), run))
+
+
+@given(st.tuples(BOOKINGS, NUMBERS, NUMBERS), st.tuples(BOOKINGS, NUMBERS, NUMBERS))
+def test_no_two_runs_share_an_executions_name(one: tuple[str, int, int], other: tuple[str, int, int]) -> None:
+    assume(one != other)
+    first, second = (names.execution_name(names.dispute_id(id_, number), run) for id_, number, run in (one, other))
+    assert first != second
+
+
+def test_an_id_that_looks_like_a_disputes_name_stays_its_own() -> None:
+    assert names.execution_name("b1.d1", 2) == "b1_d1-2"
+    assert names.execution_name("b1_d1.d1", 2) == "b1_d1_d1-2"
+    assert names.execution_name("b1_d1-2.d1", 1) == "b1_d1-2_d1-1"
+
+
 @pytest.mark.parametrize("name", ["", "nohyphen", "-b1", "job-", "JOB-b1", "job-b.1", "a b-c", f"{'j' * 25}-b1"])
 def test_a_schedule_that_is_not_ours_has_no_parts(name: str) -> None:
     assert names.schedule_parts(name) is None

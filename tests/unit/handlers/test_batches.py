@@ -114,6 +114,22 @@ def test_a_stream_batch_names_the_sequence_numbers_of_the_events_the_bus_refused
     assert refused[0]["dynamodb"]["Keys"]["sk"]["S"] == "history#0000000001"
 
 
+@pytest.mark.parametrize("refusal", ["MalformedDetail", "NotAuthorizedForSourceException"])
+def test_an_event_that_the_bus_will_never_take_is_left_to_the_outbox_and_holds_up_no_stream(
+    world: World, refusal: str
+) -> None:
+    for number in range(3):
+        world.book(f"b{number}")
+    world.bus.fail = [None, refusal, "ThrottlingException"]
+    records = list(world.table.stream)
+    answer = publisher.handler({"Records": records}, Context())
+    again = [record for record in records if record["dynamodb"]["SequenceNumber"] in failed(answer)]
+    assert [record["dynamodb"]["Keys"]["pk"]["S"] for record in again] == ["b2"]
+    world.now += HOUR
+    assert world.sweep()["published"] == 2
+    assert {event["detail"]["booking_id"] for event in world.bus.events} == {"b0", "b1", "b2"}
+
+
 def test_the_publisher_and_the_projector_each_see_to_their_own_rows(world: World) -> None:
     world.paid()
     others = [
@@ -150,6 +166,27 @@ def test_a_sweep_tells_what_it_did(world: World) -> None:
     world.bus.fail = ["InternalFailure"]
     found = world.sweep()
     assert (found["woken"], found["oldest_seconds"], found["complete"]) == (1, 3600, True)
+
+
+def test_an_event_that_the_stream_publishes_while_the_sweeper_is_refused_ends_no_sweep(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.book("b0")
+    world.now += HOUR
+    publish = world.bus.publish
+
+    def refused(events: Any) -> Any:
+        if not events:
+            return []
+        monkeypatch.setattr(world.bus, "publish", publish)
+        world.stream("publisher", publisher.handler)
+        return ["ThrottlingException"] * len(events)
+
+    monkeypatch.setattr(world.bus, "publish", refused)
+    assert world.sweep()["unpublished"] == 1
+    assert len(world.bus.events) == 1
+    world.now += HOUR
+    assert world.sweep()["published"] == 0
 
 
 def test_an_unknown_kind_of_payments_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

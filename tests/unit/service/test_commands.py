@@ -225,11 +225,31 @@ def test_putting_a_job_without_a_payload_takes_the_old_payload_away(world: World
     assert "payload" not in world.events()[-1]["data"]
 
 
-@pytest.mark.parametrize("payload", [None, 0, "", [], {}, False, {"ä": ["\ud800", 1.5, -0.0, 10**30]}])
+@pytest.mark.parametrize("payload", [None, 0, "", [], {}, False, {"ä": ["😀\0", 1.5, -0.0, 1e30, 2**63 - 1, -(2**63)]}])
 def test_any_json_is_a_payload_and_arrives_as_it_was_given(world: World, payload: Any) -> None:
     world.put_job("menu", run_at=END, payload=payload)
     world.travel_to(END)
     assert world.events()[-1]["data"]["payload"] == payload
+
+
+@pytest.mark.parametrize(
+    ("payload", "code"),
+    [
+        (2**63, "number_too_large"),
+        ({"deep": [-(2**63) - 1]}, "number_too_large"),
+        (10**30, "number_too_large"),
+        ("\ud800", "not_text"),
+        ([{"half \udfff": 1}], "not_text"),
+        ("\ufffe", "not_text"),
+        ({"\uffff": None}, "not_text"),
+    ],
+)
+def test_a_payload_that_no_event_could_carry_is_refused_when_it_is_given(world: World, payload: Any, code: str) -> None:
+    """Not months later, when its job is due: EventBridge takes 64 bits, SQS no surrogate, U+FFFE or U+FFFF."""
+    with pytest.raises(InvalidRequest) as refused:
+        world.put_job("menu", run_at=END, payload=payload)
+    assert (refused.value.code, refused.value.details["field"]) == (code, "payload")
+    assert world.jobs() == {}
 
 
 # --- taking over ---------------------------------------------------------------------------------------------------

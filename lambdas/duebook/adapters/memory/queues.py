@@ -107,8 +107,7 @@ class MemoryQueue:
         """When the next message is visible; None when there is none."""
         while self._heap:
             at, _, message_id = self._heap[0]
-            message = self._messages.get(message_id)
-            if message is not None and message.visible_at == at:
+            if message_id in self._messages:
                 return at
             heapq.heappop(self._heap)
         return None

@@ -172,8 +172,6 @@ class MemoryTable(FailingTwin):
         self._table.put(key, row)
         self.stream.append(self._now(), key, old, row, by_ttl=by_ttl)
         ready = self._now() + self._lag() if self._lag else self._now()
-        if self._replicating:
-            ready = max(ready, self._replicating[-1][0])
         self._replicating.append((ready, key, row))
         if self._lag is None:
             self._replicate()

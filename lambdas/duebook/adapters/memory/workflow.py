@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from duebook.domain.names import execution_name
+
 
 class MemoryWorkflow:
     """The dispute's state machine, as far as our side sees it: executions by name, and tokens that wait."""
@@ -16,7 +18,7 @@ class MemoryWorkflow:
 
     def start(self, dispute_id: str, run: int) -> bool:
         self._failing()
-        name = f"{dispute_id}-{run}"
+        name = execution_name(dispute_id, run)
         if name in self.executions:
             return False
         self.executions[name] = "RUNNING"
@@ -24,7 +26,7 @@ class MemoryWorkflow:
 
     def is_running(self, dispute_id: str, run: int) -> bool:
         self._failing()
-        return self.executions.get(f"{dispute_id}-{run}") == "RUNNING"
+        return self.executions.get(execution_name(dispute_id, run)) == "RUNNING"
 
     def succeed(self, token: str) -> bool:
         self._failing()
@@ -36,10 +38,10 @@ class MemoryWorkflow:
 
     def events(self, dispute_id: str, run: int) -> Sequence[Mapping[str, Any]] | None:
         self._failing()
-        return [] if f"{dispute_id}-{run}" in self.executions else None
+        return [] if execution_name(dispute_id, run) in self.executions else None
 
     def console_url(self, dispute_id: str, run: int) -> str:
-        return f"memory:{dispute_id}-{run}"
+        return f"memory:{execution_name(dispute_id, run)}"
 
     def _failing(self) -> None:
         if self.fail:

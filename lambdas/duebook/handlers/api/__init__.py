@@ -498,14 +498,14 @@ def _bug(error: Exception) -> Response[str]:
 
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """API Gateway HTTP API event (payload 2.0) → response."""
+    """API Gateway HTTP API event (payload 2.0) → response. A request without a body is one with an empty object."""
     try:
         text = text_of(event)
     except ValueError:
         return _serialized(_error(400, "malformed_json", "the body is no text in UTF-8", field="body"))
     if len(text.encode(errors="surrogatepass")) > LARGEST_BODY:
         return _serialized(_error(413, "body_too_large", f"a body has at most {LARGEST_BODY} bytes", field="body"))
-    return app.resolve({**event, "body": text, "isBase64Encoded": False} if text else event, context)
+    return app.resolve({**event, "body": text or "{}", "isBase64Encoded": False}, context)
 
 
 def _serialized(response: Response[str]) -> dict[str, Any]:
