@@ -291,6 +291,8 @@ def _reply_twice_at_once(play: Played) -> None:
     for thread in threads:
         thread.join()
     play.refused["two replies"] = " and ".join(sorted(codes))
+    if play.world.client.dispute(play.dispute_id("two-replies")).status == "in_review":
+        play.decide("two-replies")
 
 
 def _fail_to_send(play: Played) -> None:
