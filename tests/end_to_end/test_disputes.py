@@ -507,9 +507,16 @@ def test_the_timeline_tells_history_and_executions_in_order_and_no_token(played:
 
 
 def test_every_step_was_told_as_an_event(played: Played) -> None:
-    for name in ("silent", "used-up", "upheld"):
-        heard = [event.type for event in played.world.inbox.of(played.id(name))]
-        assert heard == [entry.type for entry in played.world.client.history(played.id(name))]
+    told = {
+        name: [entry.type for entry in played.world.client.history(played.id(name))]
+        for name in ("silent", "used-up", "upheld")
+    }
+
+    def all_heard() -> bool:
+        played.world.inbox.read()
+        return told == {name: [event.type for event in played.world.inbox.of(played.id(name))] for name in told}
+
+    assert played.world.wait(all_heard)
     asked = played.world.inbox.of(played.id("silent"), "dispute.chef_asked")[0]
     assert asked.raw["data"]["deadline"] > asked.raw["at"]
 
