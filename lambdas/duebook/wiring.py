@@ -4,7 +4,7 @@ import json
 import os
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
@@ -13,9 +13,11 @@ from duebook.adapters.table import DynamoTable
 from duebook.domain.names import LIFECYCLE, PAYMENTS
 from duebook.domain.policy import Policy
 from duebook.service.bookings import Bookings
-from duebook.service.dispute import Disputes
 from duebook.service.ports import Bus, PaymentProvider, Queues, Schedules, SignedEvents
 from duebook.settings import setting
+
+if TYPE_CHECKING:
+    from duebook.service.dispute import Disputes
 
 _CONFIG = Config(
     connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3}, max_pool_connections=10
@@ -102,16 +104,18 @@ def stripe_events() -> SignedEvents:
 
 
 @cache
-def disputes() -> Disputes:
+def disputes() -> "Disputes":
     from duebook.adapters.workflow import StepFunctionsWorkflow
+    from duebook.service.dispute import Disputes
 
     return Disputes(bookings(), StepFunctionsWorkflow(client("stepfunctions"), setting("DISPUTE_MACHINE_ARN")))
 
 
 @cache
-def dispute_steps() -> Disputes:
+def dispute_steps() -> "Disputes":
     """For the function that the state machine itself calls: it is told no machine, for it starts and asks none."""
     from duebook.adapters.workflow import StepFunctionsWorkflow
+    from duebook.service.dispute import Disputes
 
     return Disputes(bookings(), StepFunctionsWorkflow(client("stepfunctions"), ""))
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from duebook.domain.errors import InvalidRequest
 
@@ -83,11 +82,10 @@ def moment(value: str | Mapping[str, Any], field: str) -> Moment:
 def after(start: Moment, length: timedelta) -> Moment:
     """The moment `length` of elapsed time after `start`, told in the same zone."""
     instant = start.instant + length
-    zone: ZoneInfo | timezone
     if start.zone[0] in "+-":
-        zone = datetime.fromisoformat(f"2000-01-01T00:00:00{start.zone}").tzinfo  # type: ignore[assignment]
+        zone = datetime.fromisoformat(f"2000-01-01T00:00:00{start.zone}").tzinfo
     else:
-        zone = ZoneInfo(start.zone)
+        zone = _iana(start.zone)
     return Moment(instant, _wall(instant.astimezone(zone)), start.zone)
 
 
@@ -108,13 +106,20 @@ def _read(text: str, field: str) -> datetime:
         raise InvalidRequest("not_a_time", field, f"{text[:64]!r} is no ISO 8601 date and time") from None
 
 
-def _zone(name: str, field: str) -> ZoneInfo:
+def _zone(name: str, field: str) -> tzinfo:
     try:
         if name.startswith(("posix/", "right/")) or name in ("localtime", "posixrules"):
             raise ValueError
-        return ZoneInfo(name)
+        return _iana(name)
     except (ValueError, KeyError, OSError):
         raise InvalidRequest("unknown_zone", field, f"{name[:64]!r} is no IANA time zone") from None
+
+
+def _iana(name: str) -> tzinfo:
+    """Raises ValueError, KeyError or OSError for no such zone."""
+    from zoneinfo import ZoneInfo  # only the API needs zones, and its import is felt in every other cold start
+
+    return ZoneInfo(name)
 
 
 def _wall(instant: datetime) -> str:
