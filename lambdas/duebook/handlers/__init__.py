@@ -6,4 +6,4 @@ took a sixth of a cold start (`make bench`).
 
 import gc
 
-gc.set_threshold(50_000, 10, 10)
+gc.set_threshold(200_000, 10, 10)
