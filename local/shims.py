@@ -421,6 +421,22 @@ def table_streams_keep_their_records() -> None:
     dynamodb._STREAM_RETENTION_SECONDS = math.inf
 
 
+def queues_lose_no_message() -> None:
+    """A message that arrives while another one is deleted is not lost.
+
+    SQS keeps what it took. MiniStack deletes by making a new list of what stays,
+    on one thread, while rules and schedules append to the old one on others, so
+    that now and then a message vanishes. Can go when both hold the queues' lock.
+    """
+    lock = threading.RLock()
+    sqs._queues_lock = lock
+    for action in ("SendMessage", "SendMessageBatch", "DeleteMessage", "DeleteMessageBatch", "PurgeQueue"):
+        sqs._HANDLERS[action] = _holding(lock, sqs._HANDLERS[action])
+    for name in ("_collect_msgs", "_expire_retained", "_dlq_sweep"):
+        setattr(sqs, name, _holding(lock, getattr(sqs, name)))
+    eventbridge._dispatch_to_sqs = _holding(lock, eventbridge._dispatch_to_sqs)
+
+
 ALL: tuple[Callable[[], None], ...] = (
     schedules_fire_promptly,
     waits_follow_the_clock,
@@ -443,6 +459,7 @@ ALL: tuple[Callable[[], None], ...] = (
     python_errors_keep_their_class,
     table_streams_give_up,
     table_streams_keep_their_records,
+    queues_lose_no_message,
 )
 
 _token: contextvars.ContextVar[str | None] = contextvars.ContextVar("callback token", default=None)
@@ -484,6 +501,15 @@ class _Waiting:
 
     def __exit__(self, *_: object) -> None:
         status.waits.pop(threading.get_ident(), None)
+
+
+def _holding(lock: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def held(*arguments: Any, **named: Any) -> Any:
+        with lock:
+            return function(*arguments, **named)
+
+    return held
 
 
 def _wake_on_jumps() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from ministack import app
 from ministack.core import iam_actions, iam_evaluator, lambda_runtime, sigv4
-from ministack.services import dynamodb, eventbridge, lambda_svc, scheduler, stepfunctions
+from ministack.services import dynamodb, eventbridge, lambda_svc, scheduler, sqs, stepfunctions
 
 from local import shims
 
@@ -144,6 +144,11 @@ def _drops_changes_without_a_lock() -> bool:
     return "lock" not in inspect.getsource(dynamodb._trim_stream_records)
 
 
+def _deletes_without_a_lock() -> bool:
+    deletes = inspect.getsource(sqs._act_delete_message)
+    return "_queues_lock" not in deletes + inspect.getsource(eventbridge._dispatch_to_sqs)
+
+
 GAPS: dict[Callable[[], None], Callable[[], bool]] = {
     shims.schedules_fire_promptly: _looks_rarely,
     shims.waits_follow_the_clock: _sleeps_through,
@@ -166,6 +171,7 @@ GAPS: dict[Callable[[], None], Callable[[], bool]] = {
     shims.python_errors_keep_their_class: _loses_the_error_class,
     shims.table_streams_give_up: _retries_table_changes_for_ever,
     shims.table_streams_keep_their_records: _drops_changes_without_a_lock,
+    shims.queues_lose_no_message: _deletes_without_a_lock,
 }
 
 
@@ -179,6 +185,21 @@ def test_the_gap_is_still_there(shim: Callable[[], None], gap: Callable[[], bool
 
 
 # --- the shims
+
+
+def test_no_message_is_sent_while_another_thread_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    for name in ("_collect_msgs", "_expire_retained", "_dlq_sweep", "_queues_lock"):
+        monkeypatch.setattr(sqs, name, getattr(sqs, name))
+    monkeypatch.setattr(sqs, "_HANDLERS", dict(sqs._HANDLERS))
+    monkeypatch.setattr(eventbridge, "_dispatch_to_sqs", lambda: order.append("sent"))
+    shims.queues_lose_no_message()
+    sender = threading.Thread(target=eventbridge._dispatch_to_sqs)
+    with sqs._queues_lock:
+        sender.start()
+        order.append("deleted")
+    sender.join()
+    assert order == ["deleted", "sent"]
 
 
 def test_a_change_of_last_month_is_still_there_to_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
