@@ -185,11 +185,8 @@ class World:
     def stop_daily_reconcile(self) -> None:
         """Switch off the daily pass, so that a difference can't be repaired before it is looked for."""
         events: Any = self._root.client("events")
-        daily = [
-            rule for rule in events.list_rules()["Rules"] if rule.get("ScheduleExpression", "").startswith("cron(")
-        ]
-        for rule in daily:
-            events.disable_rule(Name=rule["Name"])
+        (daily,) = [rule["Name"] for rule in events.list_rules()["Rules"] if "ReconcileRule" in rule["Name"]]
+        events.disable_rule(Name=daily)
 
     @contextmanager
     def paying(self, payments: str) -> Iterator[None]:
