@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
+from duebook_client import DuebookError
 from local.deploy import DeployError
 from local.emulator import EmulatorError
 from local.story import BEGINS, SCENES, Ran, Statement, Story, title
@@ -25,6 +26,8 @@ from local.world import World, deployed
 
 TIME_TRAVEL = "DUEBOOK_TIME_TRAVEL"
 INTERRUPTED = 130
+_WIDTH = 120
+"""Of the table where no terminal says how wide it is."""
 
 
 class StatementFailedError(Exception):
@@ -61,6 +64,8 @@ def main(arguments: Sequence[str] = ()) -> int:
     for ending in (signal.SIGINT, signal.SIGTERM):  # also where a shell had them ignored
         signal.signal(ending, _interrupt)
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH
     try:
         return play(console, travel=os.environ.get(TIME_TRAVEL, "on") != "off", payments=payments)
     except KeyboardInterrupt:
@@ -68,7 +73,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         return INTERRUPTED
     except StatementFailedError as failure:
         console.print(f"\n[red]{escape(str(failure))}[/red]", soft_wrap=True)
-    except (DeployError, EmulatorError, TimeoutError) as error:
+    except (DeployError, DuebookError, EmulatorError, TimeoutError) as error:
         console.print(f"\n[red]{escape(str(error))}[/red]", soft_wrap=True)
     return 1
 
@@ -119,7 +124,12 @@ def _watching(status: Status, world: World) -> Callable[[datetime, datetime], No
 
 
 def _table(ran: list[Ran], world: World) -> Table:
-    table = Table(title="What ran when, and how late", title_justify="left")
+    table = Table(
+        title="What ran when, and how late",
+        caption="Late: after its instant, or after it could be, where a booking or the end of its dispute came later.",
+        title_justify="left",
+        caption_justify="left",
+    )
     table.add_column("due (UTC)", no_wrap=True)
     table.add_column("booking", no_wrap=True)
     table.add_column("what happened", no_wrap=True)

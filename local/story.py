@@ -4,7 +4,7 @@ Each `Statement` is checked exactly once, through the typed client and the event
 told on its real dates; where it does not, on deadlines of seconds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -152,12 +152,14 @@ class Ran:
     booking_id: str
     what: str
     due: datetime
+    could: datetime
+    """Not before the booking was made, or a dispute about it was over."""
     at: datetime
     woken_by: str
 
     @property
     def late(self) -> timedelta:
-        return self.at - self.due
+        return self.at - max(self.due, self.could)
 
 
 class Story:
@@ -424,18 +426,8 @@ class Story:
 
     def what_ran(self) -> list[Ran]:
         """Everything that had an instant of its own, by that instant."""
-        ran = [
-            Ran(
-                booking_id=booking_id,
-                what=f"{entry.type} ({entry.job})" if entry.type == "job.due" else entry.type,
-                due=entry.due,
-                at=entry.at,
-                woken_by=entry.cause.source if entry.cause else "",
-            )
-            for booking_id in (*self.bookings, self._id("elsewhere-4711"), self._id("elsewhere-4712"))
-            for entry in self._history(booking_id)
-            if entry.due is not None
-        ]
+        books = (*self.bookings, self._id("elsewhere-4711"), self._id("elsewhere-4712"))
+        ran = [line for booking_id in books for line in _ran(booking_id, self._history(booking_id))]
         return sorted(ran, key=lambda line: (line.due, line.booking_id))
 
     # --- acting ----------------------------------------------------------------------------------------------------
@@ -554,6 +546,22 @@ def title(scene: Callable[[Story], None]) -> str:
 
 def _charge(booking_id: str) -> str:
     return f"ch_{booking_id}"
+
+
+def _ran(booking_id: str, history: Sequence[HistoryEntry]) -> Iterator[Ran]:
+    could: datetime | None = None
+    for entry in history:
+        if entry.due is None:
+            could = entry.at
+            continue
+        yield Ran(
+            booking_id=booking_id,
+            what=f"{entry.type} ({entry.job})" if entry.type == "job.due" else entry.type,
+            due=entry.due,
+            could=could or entry.due,
+            at=entry.at,
+            woken_by=entry.cause.source if entry.cause else "",
+        )
 
 
 def _evening(day: datetime) -> Local:
