@@ -118,11 +118,12 @@ def read_trace(path: Path, *, limit: int) -> list[Row]:
         raise TraceError(f"the limit is at least 1, not {limit}")
     rows: list[Row] = []
     lines: dict[str, int] = {}
-    line = 1
+    line = 0
     try:
         with _text(path) as text:
             reader = csv.reader(text, strict=True)
             header = next(reader, None)
+            line = reader.line_num
             if header is None:
                 raise TraceError(f"{path}: the file is empty; its first line must name the columns")
             missing = [name for name in COLUMNS if name not in header]
@@ -143,7 +144,8 @@ def read_trace(path: Path, *, limit: int) -> list[Row]:
                     break
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise TraceError(f"{path}, after line {line}: it can't be read: {reason}") from error
+        where = f"{path}, after line {line}" if line else str(path)
+        raise TraceError(f"{where}: it can't be read: {reason}") from error
     if not rows:
         raise TraceError(f"{path}: no bookings below the first line")
     return rows
