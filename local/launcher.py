@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+from local.clock import hold_steady
 from local.processes import remove_shared_memory
 
 PARENT = "DUEBOOK_LOCAL_PARENT"
@@ -22,6 +23,7 @@ _WATCH_SECONDS = 1.0
 
 def main() -> None:
     """Watch the parent, apply the shims, serve until told to stop."""
+    hold_steady()
     threading.Thread(target=_watch, name="duebook-watch", daemon=True).start()
     sys.argv = ["ministack"]
     from ministack import app
