@@ -88,7 +88,7 @@ def play(console: Console, *, travel: bool, payments: str = "ledger") -> int:
         if world.stripe is not None:
             console.print("Stripe's library pays, at a stand-in; captures arrive as signed events.")
         if not world.travels:
-            console.print("Time does not travel here: the same story on deadlines of seconds. It takes 12 minutes.")
+            console.print("Time does not travel here: the same story on deadlines of seconds. It takes 13 minutes.")
         story = Story(world, narrator)
         with console.status("") as status:
             world.watch = _watching(status, world)
