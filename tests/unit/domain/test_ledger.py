@@ -141,8 +141,9 @@ class Life:
                         self.take(step, item.amount if name == "won" else 0)
                 case "came back" if rows:
                     payment = rows[number % len(rows)]
-                    step = outside.came_back(b, payment, f"back{payment.number}", payment.amount, "failed", rows, now)
-                    self.take(step, payment.amount)
+                    back = min(payment.amount, number)
+                    step = outside.came_back(b, payment, f"back{number % 5}", back, "failed", rows, now)
+                    self.take(step, back)
         except (Refused, InvalidRequest, NotFound):
             pass
 
@@ -203,6 +204,16 @@ def test_a_chargeback_after_the_payout_is_a_receivable_until_the_reversal_is_don
     done = record(claim(replace(reversal, of_ref="tr_1"), Act.SEND, life.now), Done("trr_1"), life.now)
     life.take(transitions.payment_step(life.booking, done, "payout.reversed", life.now, ""))
     assert _lines(life)[4] == ("reversal", {RECEIVABLE: -45_000, CASH: 45_000})
+
+
+def test_what_is_reversed_by_hand_counts_against_what_the_chef_owes() -> None:
+    life = _paid_out()
+    rows = list(life.rows.values())
+    life.take(outside.charged_back(life.booking, "dp_1", 50_000, "fraud", rows, life.now), -50_000)
+    rows = list(life.rows.values())
+    life.take(outside.came_back(life.booking, rows[0], "trr_1", 45_000, "by hand", rows, life.now), 45_000)
+    assert _lines(life)[4] == ("decision", {CASH: 45_000, RECEIVABLE: -45_000})
+    assert life.rows[2].status is Status.VOID
 
 
 def test_a_chargeback_before_the_payout_went_makes_the_payout_smaller_once_it_is_lost() -> None:
