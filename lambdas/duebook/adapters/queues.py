@@ -20,12 +20,6 @@ _KINDS: Mapping[str, type[AwsFailure]] = {
 }
 
 
-def wake_body(wake_up: WakeUp) -> str:
-    """A wake-up as a message: exactly where to look."""
-    body = {"booking_id": wake_up.booking_id, "job": wake_up.job, "generation": wake_up.generation}
-    return json.dumps(body, separators=(",", ":"))
-
-
 def project_body(booking_id: str, job: str) -> str:
     return json.dumps({"booking_id": booking_id, "job": job}, separators=(",", ":"))
 
@@ -54,7 +48,7 @@ class SqsQueues:
     def wake(self, lane: str, wake_up: WakeUp, *, source: str, delay: timedelta = timedelta()) -> None:
         attributes = source_attribute(source)
         url, seconds = self._lane_urls[lane], delay_seconds(delay)
-        self._send(url, wake_body(wake_up), DelaySeconds=seconds, MessageAttributes=attributes)
+        self._send(url, wake_up.body, DelaySeconds=seconds, MessageAttributes=attributes)
 
     def project(self, booking_id: str, job: str) -> None:
         self._send(self._projection_url, project_body(booking_id, job))

@@ -133,8 +133,6 @@ class EventBridgeSchedules:
     def _parameters(self, request: ScheduleRequest) -> dict[str, Any]:
         """Every field, for create and update alike. Raises as `check_request` does."""
         check_request(request)
-        wake_up = request.wake_up
-        body = {"booking_id": wake_up.booking_id, "job": wake_up.job, "generation": wake_up.generation}
         return {
             **self._named(request.name),
             "ScheduleExpression": request.at.astimezone(UTC).strftime(_AT),
@@ -145,7 +143,7 @@ class EventBridgeSchedules:
             "Target": {
                 "Arn": self._queue_arns[request.lane],
                 "RoleArn": self._role_arn,
-                "Input": json.dumps(body, separators=(",", ":")),
+                "Input": request.wake_up.body,
                 "RetryPolicy": {
                     "MaximumRetryAttempts": MOST_RETRIES,
                     "MaximumEventAgeInSeconds": LONGEST_RETRY_SECONDS,

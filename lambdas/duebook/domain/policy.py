@@ -92,9 +92,3 @@ class Policy:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as stored and shown."""
         return {**asdict(self), "cancellation": [asdict(tier) for tier in self.cancellation]}
-
-
-def policy_from(stored: Mapping[str, Any]) -> Policy:
-    """The snapshot as stored. Fields that a later release added take their default; ones it dropped are ignored."""
-    known = {field.name for field in fields(Policy)}
-    return Policy().overridden({name: value for name, value in stored.items() if name in known})

@@ -376,6 +376,12 @@ def briefed(engagement: Engagement, *payments: Payment) -> Engagement:
     return replace(engagement, payments=brief)
 
 
+def retried(booking: Booking, payment: Payment, actor: Actor | None, why: str | None, now: datetime) -> Step:
+    """A person tries a payment again; `payment` as `payment.retry` leaves it."""
+    step = payment_step(booking, payment, "payment.retried", now, why or "retried by a person")
+    return replace(step, actor=actor)
+
+
 def refund_payment(
     booking_id: str, engagement: Engagement, amount: int, now: datetime
 ) -> tuple[Engagement, tuple[Payment, ...]]:

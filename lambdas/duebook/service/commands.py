@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -135,10 +134,7 @@ class Commands:
                 again = retry(payment, now)
                 if again is None:
                     raise Refused("already_done", f"{payment.payment_id} is done", state=booking.state)
-                why = body.get("reason") or "retried by a person"
-                return replace(
-                    transitions.payment_step(booking, again, "payment.retried", now, why), actor=_actor(body)
-                )
+                return transitions.retried(booking, again, _actor(body), body.get("reason"), now)
             if job == WATCH_DISPUTE and booking.engagement and booking.engagement.dispute:
                 return dispute_steps.resume(booking, _actor(body), body.get("reason"), now)
             if job not in booking.planned:

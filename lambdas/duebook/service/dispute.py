@@ -18,6 +18,7 @@ from duebook.domain.errors import ConditionFailed, Contention, NotFound, Version
 from duebook.domain.names import WATCH_DISPUTE, parent
 from duebook.domain.times import iso, whole_second
 from duebook.domain.transitions import Step
+from duebook.service import rows
 from duebook.service.bookings import MOST_TRIES, Bookings, Key
 from duebook.service.ports import Check, If, Put, Queues, WakeUp, Workflow, Write
 from duebook.service.rows import Cause
@@ -110,7 +111,7 @@ class Disputes:
                 if step:
                     self.bookings.commit(booking, step, WORKFLOW, also=(put,))
                 else:
-                    unchanged = Check(pk=booking.booking_id, sk="booking", condition=_version(booking))
+                    unchanged = Check(pk=booking.booking_id, sk=rows.BOOKING_SK, condition=_version(booking))
                     self.bookings.table.write(unchanged, put)
                 return f"waiting for an answer to {stage}"
             except (ConditionFailed, Contention):

@@ -27,7 +27,7 @@ from duebook.domain.payment import (
     record,
     retry,
 )
-from duebook.domain.transitions import Step, engaged, payment_step
+from duebook.domain.transitions import Step, engaged, payment_step, retried
 from duebook.service import chefs
 from duebook.service.bookings import MOST_TRIES, Bookings
 from duebook.service.ports import PaymentProvider, Queues, WakeUp
@@ -218,8 +218,7 @@ def press(bookings: Bookings, payment_id: str, actor: Actor | None, why: str | N
             return None
         if again == payment:
             return None
-        step = payment_step(booking, again, "payment.retried", now, why or "retried by a person")
-        return replace(step, actor=actor)
+        return retried(booking, again, actor, why, now)
 
     bookings.payment(payment_id)
     _, applied = bookings.change(parent(payment_id), Cause(source="api"), decide_)

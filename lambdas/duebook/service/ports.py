@@ -3,6 +3,7 @@
 Errors are the domain's own (`duebook.domain.errors`); an adapter translates every AWS error it meets.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -132,6 +133,12 @@ class WakeUp:
     booking_id: str
     job: str
     generation: int
+
+    @property
+    def body(self) -> str:
+        """The message that says it, whoever sends it: exactly where to look, as compact JSON."""
+        said = {"booking_id": self.booking_id, "job": self.job, "generation": self.generation}
+        return json.dumps(said, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

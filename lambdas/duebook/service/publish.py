@@ -2,10 +2,11 @@
 
 import contextlib
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from duebook.domain.errors import ConditionFailed
 from duebook.service import rows
+from duebook.service.backoff import backoff
 from duebook.service.bookings import Bookings
 from duebook.service.ports import Bus, If, Item, Update
 
@@ -22,8 +23,6 @@ REFUSED = frozenset(
 )
 """Why the bus does not take an event that another attempt in a moment cannot mend: what EventBridge calls its
 non-retryable errors (API reference, PutEventsResultEntry)."""
-FIRST_BACKOFF = timedelta(minutes=5)
-LONGEST_BACKOFF = timedelta(hours=2)
 
 
 def publish(bookings: Bookings, bus: Bus, history: Sequence[Item]) -> list[str | None]:
@@ -43,14 +42,13 @@ def put_off(bookings: Bookings, row: Item, failure: str, now: datetime) -> None:
     Unless it left the outbox meanwhile, because the stream's publisher was luckier.
     """
     attempts = row.get("attempts", 0) + 1
-    key = f"{row['booking_id']}#{row['version']:010d}"
-    at = now + min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(attempts, 10))
+    at = now + backoff(attempts + 1)
     values = {"attempts": attempts, "last_failure": failure, "since": row["at"]}
     later = Update(
         pk=row["pk"],
         sk=row["sk"],
         condition=If(equals={"attention_sk": row["attention_sk"]}),
-        set={**values, **rows.attention_keys(rows.OUTBOX, key, at)},
+        set={**values, **rows.outbox_keys(row["booking_id"], row["version"], at)},
     )
     with contextlib.suppress(ConditionFailed):
         bookings.table.write(later)

@@ -129,6 +129,11 @@ def payments(table: Table, booking_id: str) -> list[Item]:
     return list(table.query(booking_id, rows.PAYMENT_PREFIX).items)
 
 
+def payment(table: Table, payment_id: str) -> Item | None:
+    """A payment's row."""
+    return table.get(names.parent(payment_id), f"{rows.PAYMENT_PREFIX}{payment_id}")
+
+
 def dispute(table: Table, dispute_id: str) -> Item | None:
     """A dispute's row."""
     return table.get(names.parent(dispute_id), f"{rows.DISPUTE_PREFIX}{dispute_id}")

@@ -9,13 +9,12 @@ from duebook.domain.errors import ConditionFailed
 from duebook.domain.names import BOOKING_ID, JOB_NAME
 from duebook.domain.times import iso, parse
 from duebook.service import rows
+from duebook.service.backoff import backoff
 from duebook.service.bookings import Bookings
 from duebook.service.ports import Put, WakeUp
 
 DEAD_AFTER = timedelta(hours=24)
 """A job dies only when its rounds of attempts span more than this: a bad deploy of an hour kills nothing."""
-FIRST_BACKOFF = timedelta(minutes=5)
-LONGEST_BACKOFF = timedelta(hours=2)
 POISON_IS_KEPT = timedelta(days=90)
 POISON_SHOWN = 4_096
 """Characters of an unreadable message that are kept."""
@@ -44,7 +43,7 @@ def record_failure(bookings: Bookings, wake_up: WakeUp, reason: str, *, permanen
     if dead:
         update = rows.job_dead(row, now, reason, **more)
     else:
-        update = rows.job_wake_later(row, now + _backoff(attempts), reason=reason, **more)
+        update = rows.job_wake_later(row, now + backoff(attempts), reason=reason, **more)
     try:
         bookings.table.write(update)
     except ConditionFailed:
@@ -82,8 +81,3 @@ def read_wake_up(body: str) -> WakeUp | None:
     if type(generation) is not int or not 0 <= generation < NO_VERSION:
         return None
     return WakeUp(booking_id=booking_id, job=job, generation=generation)
-
-
-def _backoff(attempts: int) -> timedelta:
-    doubled: int = 2 ** min(attempts - 1, 10)
-    return min(LONGEST_BACKOFF, FIRST_BACKOFF * doubled)

@@ -291,9 +291,13 @@ def history_sk(version: int) -> str:
     return f"{HISTORY_PREFIX}{version:010d}"
 
 
+def outbox_keys(booking_id: str, version: int, since: datetime) -> dict[str, str]:
+    """Where a history row stands in the outbox until its event is published."""
+    return attention_keys(OUTBOX, f"{booking_id}#{version:010d}", since)
+
+
 def history_put(step: Step, cause: Cause, idempotency_key: str | None, payload: str | None) -> Put:
     booking = step.booking
-    key = f"{booking.booking_id}#{booking.version:010d}"
     row = {
         "pk": booking.booking_id,
         "sk": history_sk(booking.version),
@@ -304,7 +308,7 @@ def history_put(step: Step, cause: Cause, idempotency_key: str | None, payload: 
         "reason": step.reason,
         "cause": encode(cause),
         "data": encode(step.data),
-        **attention_keys(OUTBOX, key, step.at),
+        **outbox_keys(booking.booking_id, booking.version, step.at),
     }
     optional = {
         "due": step.due and iso(step.due),

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duebook.domain.money import Money, share
-from duebook.domain.policy import DAY, Policy, Tier, policy_from
+from duebook.domain.policy import DAY, Policy, Tier
+from duebook.service.codec import decode
 
 AMOUNTS = st.integers(min_value=0, max_value=10**15)
 BPS = st.integers(min_value=0, max_value=10_000)
@@ -100,6 +101,6 @@ def test_an_override_leaves_the_rest() -> None:
 def test_a_snapshot_is_read_back_and_forgives_what_other_releases_wrote() -> None:
     policy = Policy(fee_bps=333, cancellation=(Tier(before=60, refund_bps=100),))
     stored = policy.as_dict()
-    assert policy_from(stored) == policy
+    assert decode(Policy, stored) == policy
     del stored["dispute_within"]
-    assert policy_from(stored | {"from_a_later_release": 1}) == policy
+    assert decode(Policy, stored | {"from_a_later_release": 1}) == policy

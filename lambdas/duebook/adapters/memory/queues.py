@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, Self
 
 from duebook.adapters.memory.hook import FailingTwin, Hook, no_fault
-from duebook.adapters.queues import delay_seconds, project_body, source_attribute, wake_body
+from duebook.adapters.queues import delay_seconds, project_body, source_attribute
 from duebook.domain.names import LANES
 from duebook.service.ports import ScheduleRequest, WakeUp
 
@@ -188,7 +188,7 @@ class MemoryQueues(FailingTwin):
         queue = self.lanes[lane]
         delay_seconds(delay)
         self._before("wake")
-        queue.send(wake_body(wake_up), delay=delay, attributes=source_attribute(source))
+        queue.send(wake_up.body, delay=delay, attributes=source_attribute(source))
         self._after("wake")
 
     def project(self, booking_id: str, job: str) -> None:
@@ -198,4 +198,4 @@ class MemoryQueues(FailingTwin):
 
     def fire(self, request: ScheduleRequest) -> None:
         """What Scheduler's templated SQS target sends: the input as the body, no attributes."""
-        self.lanes[request.lane].send(wake_body(request.wake_up))
+        self.lanes[request.lane].send(request.wake_up.body)

@@ -25,7 +25,6 @@ from duebook.service import chefs, ledger, pay, queries, reconcile
 from duebook.service.bookings import Key
 from duebook.service.commands import Commands, DisputeCommands, canonical_hash
 from duebook.service.ports import Item
-from duebook.service.rows import PAYMENT_PREFIX
 from duebook.settings import setting
 
 app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=parsed)
@@ -400,7 +399,7 @@ def _existing(booking_id: str) -> Booking:
 
 
 def _payment(payment_id: str) -> Json:
-    row: Item | None = wiring.bookings().table.get(names.parent(payment_id), f"{PAYMENT_PREFIX}{payment_id}")
+    row = queries.payment(wiring.bookings().table, payment_id)
     if row is None:
         raise errors.NotFound(f"there is no payment {payment_id}")
     return views.payment(row)
