@@ -25,7 +25,7 @@ export UV_CACHE_DIR ?= $(CURDIR)/.cache/uv
 # Compiled once, into .venv; the project's own code never leaves bytecode in the tree.
 COMPILED := aws_cdk.aws_apigatewayv2_authorizers, aws_cdk.aws_apigatewayv2_integrations, aws_cdk.aws_dynamodb, \
 	aws_cdk.aws_events_targets, aws_cdk.aws_scheduler, aws_lambda_powertools.event_handler, boto3, cdk_nag, hypothesis, \
-	ministack.app, moto.dynamodb, moto.scheduler, moto.sqs, moto.events, pydantic, pytest, rich.progress, sqlalchemy
+	ministack.app, moto.dynamodb, moto.scheduler, moto.sqs, moto.events, pydantic, pytest, rich.progress, sqlalchemy, typer
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit replay bench local clock synth deploy fmt lint type check lock
@@ -35,12 +35,13 @@ help: ## This list
 
 setup: $(READY) ## Make .venv and fetch everything that is pinned
 
-$(READY): requirements-dev.txt lambdas/requirements.txt
+$(READY): requirements-dev.txt lambdas/requirements.txt client/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Duebook needs Python 3.11 or later; set PYTHON=" if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || { echo "Making .venv ..."; $(PYTHON) -m venv .venv; }
 	@test -x $(BIN)/uv || $(RUN) -m pip install --quiet --disable-pip-version-check --no-cache-dir "$$(grep '^uv==' requirements.txt)"
 	@echo "Fetching what requirements-dev.txt pins ..."
 	@$(BIN)/uv pip sync --quiet requirements-dev.txt
+	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable client
 	@env -u PYTHONDONTWRITEBYTECODE $(RUN) -c 'import $(COMPILED)'
 	@echo "Fetching the functions' dependencies for the Lambda platform ..."
 	@$(RUN) -m stacks.bundling

@@ -1,6 +1,8 @@
-"""The package as a marketplace installs it."""
+"""The distribution as a marketplace and an operator install it."""
 
 import ast
+import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -9,7 +11,9 @@ import duebook_client
 from duebook_client.client import USER_AGENT
 
 PACKAGE = Path(duebook_client.__file__).parent
-PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
+PROJECT = SETTINGS["project"]
+OURS = {"duebook_client", "duebook_cli", "duebook_console"}
 
 
 def _imported(path: Path) -> set[str]:
@@ -23,11 +27,38 @@ def _imported(path: Path) -> set[str]:
     return found
 
 
+def _foreign(package: Path) -> set[str]:
+    imported = set().union(*(_imported(path) for path in package.rglob("*.py")))
+    return imported - set(sys.stdlib_module_names) - OURS
+
+
+def _declared(needs: list[str]) -> set[str]:
+    return {re.split("[<>=]", need)[0] for need in needs}
+
+
 def test_it_needs_botocore_and_urllib3_and_nothing_else() -> None:
-    imported = set().union(*(_imported(path) for path in PACKAGE.glob("*.py")))
-    foreign = imported - set(sys.stdlib_module_names) - {"duebook_client"}
-    declared = {need.split(">")[0] for need in PROJECT["dependencies"]}
-    assert foreign == declared == {"botocore", "urllib3"}
+    assert _foreign(PACKAGE) == _declared(PROJECT["dependencies"]) == {"botocore", "urllib3"}
+
+
+def test_the_command_line_needs_its_extra_and_only_in_a_checkout_the_embedded_aws() -> None:
+    extra = _declared(PROJECT["optional-dependencies"]["cli"])
+    assert _foreign(PACKAGE.parent / "duebook_cli") <= extra | {"botocore", "local"}
+
+
+def test_the_three_packages_are_one_distribution_with_one_command() -> None:
+    assert set(SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]) == OURS
+    assert PROJECT["scripts"] == {"duebook": "duebook_cli.main:main"}
+
+
+def test_what_is_installed_is_what_is_tested(tmp_path: Path) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", "import duebook_cli, duebook_client; print(duebook_client.__file__)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert Path(shown.stdout.strip()) == PACKAGE / "__init__.py"
 
 
 def test_it_tells_type_checkers_that_it_is_typed() -> None:
