@@ -485,7 +485,7 @@ class Duebook:
         reason: str | None = None,
         idempotency_key: str | None = None,
     ) -> Job:
-        """Wake a dead or pending job now, under a new generation."""
+        """Wake a dead or pending job now, under a new generation. One that is due is done by this call: status done."""
         body = _given({"actor": _actor(actor), "reason": reason})
         path = f"{_job_path(booking_id, job)}/redrive"
         return models.read_job(self._fields("POST", path, body=body, idempotency_key=idempotency_key))

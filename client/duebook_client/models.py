@@ -146,7 +146,7 @@ class Booking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Something that will happen at `run_at`. status: pending or dead (`reason` says why)."""
+    """What will happen at `run_at`. status: pending or dead (`reason` says why); `redrive` can answer done."""
 
     booking_id: str
     job: str

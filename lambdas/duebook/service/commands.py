@@ -16,6 +16,7 @@ from duebook.domain.payment import retry
 from duebook.domain.policy import Policy
 from duebook.domain.times import Moment, after, iso, moment
 from duebook.domain.transitions import Step
+from duebook.service import rows
 from duebook.service.bookings import Bookings, Key
 from duebook.service.dispute import Disputes
 from duebook.service.ports import Item
@@ -123,7 +124,8 @@ class Commands:
     def redrive(self, booking_id: str, job: str, body: Body, key: Key | None) -> Item:
         """Wake a pending or dead job now, under a new generation; a failed payment gets a new epoch.
 
-        A job that is due is done by the command itself, which applies what is due first; its row is then gone.
+        A job that is due is done by the command itself, which applies what is due first: the answer is then the row as
+        it was, with the status `done`.
         """
         known = self.bookings.job_row(booking_id, job)
 
@@ -144,7 +146,12 @@ class Commands:
             return transitions.redrive(booking, job, _actor(body), body.get("reason"), now)
 
         self._command(booking_id, key, decide)
-        return self.bookings.job_row(booking_id, job) or {"booking_id": booking_id, "job": job}
+        return self.bookings.job_row(booking_id, job) or {
+            "booking_id": booking_id,
+            "job": job,
+            **(known or {}),
+            "status": rows.DONE,
+        }
 
     def _command(
         self, booking_id: str, key: Key | None, decide: Callable[[Booking, datetime], Step | None]

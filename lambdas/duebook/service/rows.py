@@ -47,6 +47,8 @@ AWAITING_CHEF = "awaiting_chef"
 
 PENDING = "pending"
 """A job row's status: `pending`, or `dead` (a person has to redrive it)."""
+DONE = "done"
+"""What an answer calls a job that the request itself has done; no row has it."""
 
 BOOKING_SK = "booking"
 JOB_PREFIX = "job#"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from duebook.service.rows import job_dead
 from duebook_client import Actor, Booking, Conflict, Duebook, Event, Invalid, Local, NoAnswer, NotFound, NotManaged
 from tests.unit.client.fakes import REGION, URL, FixedSession
 from tests.unit.client.in_process import InProcessService, in_process_service
@@ -178,6 +179,17 @@ def test_a_job_is_woken_by_hand(due: Duebook) -> None:
     before = due.jobs("order-1")[0].generation
     assert due.redrive("order-1", "remind_guest", actor=Actor("operator", "op-1"), reason="look").generation > before
     assert list(due.dead_letters()) == []
+
+
+def test_a_dead_job_that_is_due_is_done_by_the_redrive_itself(service: InProcessService, due: Duebook) -> None:
+    due.put_job("order-1", "remind_guest", AT)
+    row = service.bookings.job_row("order-1", "remind_guest")
+    assert row is not None
+    service.table.write(job_dead(row, AT, "its payload was too large"))
+    service.now = AT
+    done = due.redrive("order-1", "remind_guest", reason="made it smaller")
+    assert (done.status, done.run_at) == ("done", AT)
+    assert due.jobs("order-1") == list(due.dead_letters()) == []
 
 
 def test_without_a_reconcile_run_there_is_no_report(due: Duebook) -> None:

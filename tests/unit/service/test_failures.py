@@ -135,7 +135,8 @@ def test_a_job_dies_only_after_rounds_that_span_more_than_a_day_and_a_person_bri
     assert (dead["booking_id"], dead["job"], dead["status"]) == ("b1", "menu", "dead")
     assert "due_pk" not in world.jobs()["menu"]
     assert world.sweep()["woken"] == 0
-    assert world.commands.redrive("b1", "menu", {"reason": "fixed"}, None) == {"booking_id": "b1", "job": "menu"}
+    done = world.commands.redrive("b1", "menu", {"reason": "fixed"}, None)
+    assert (done["job"], done["status"], done["run_at"]) == ("menu", "done", row["run_at"])
     world.deliver()
     assert world.attention() == []
     assert world.events()[-1]["data"]["payload"] == {"n": 2}
