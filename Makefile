@@ -6,12 +6,18 @@ PORT ?= 4566
 TRACE ?= local/sample_trace.csv
 LIMIT ?= 300
 
+# An environment's own settings, one NAME = value a line, so that no deployment forgets one.
+-include $(ENV).mk
+
 BIN := $(CURDIR)/.venv/bin
 RUN := $(BIN)/python
 READY := .venv/.ready
 SETTINGS = $(if $(PAYMENTS),-c payments=$(PAYMENTS)) $(if $(POLICY),-c 'policy=$(POLICY)') \
 	$(if $(STRIPE_SECRET),-c stripe_secret=$(STRIPE_SECRET)) \
-	$(if $(STRIPE_WEBHOOK_SECRET),-c stripe_webhook_secret=$(STRIPE_WEBHOOK_SECRET))
+	$(if $(STRIPE_WEBHOOK_SECRET),-c stripe_webhook_secret=$(STRIPE_WEBHOOK_SECRET)) \
+	$(if $(PERMISSIONS_BOUNDARY),-c permissions_boundary=$(PERMISSIONS_BOUNDARY)) \
+	$(if $(ACCOUNT),-c account=$(ACCOUNT)) $(if $(REGION),-c region=$(REGION)) \
+	$(if $(OWNER),-c 'owner=$(OWNER)') $(if $(COST_CENTER),-c 'cost_center=$(COST_CENTER)')
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --no-header --no-emit-index-url --no-emit-find-links
 
 # The virtual environment first, with its Node.
@@ -73,7 +79,7 @@ synth: $(READY) ## Synthesize and lint the templates, offline: ENV=dev PAYMENTS=
 	@$(BIN)/cfn-lint "cdk.out/Duebook-$(ENV)-*.template.json"
 	@ls cdk.out/Duebook-$(ENV)-*.template.json
 
-deploy: $(READY) ## Deploy to your AWS account: ENV=dev PAYMENTS= POLICY= STRIPE_SECRET= STRIPE_WEBHOOK_SECRET=
+deploy: $(READY) ## Deploy to your AWS account: ENV=dev (all settings: docs/deploying.md)
 	@$(RUN) -m stacks.deploy --env $(ENV) $(SETTINGS)
 
 fmt: $(READY) ## Format the code

@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import App, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, IStackSynthesizer, Tags, Validations
+from aws_cdk import (
+    App,
+    Aws,
+    CliCredentialsStackSynthesizer,
+    DefaultStackSynthesizer,
+    IStackSynthesizer,
+    Stack,
+    Tags,
+    Validations,
+)
+from aws_cdk import aws_iam as iam
 from cdk_nag import AwsSolutionsChecks
 
 from stacks import ROOT
@@ -47,8 +57,9 @@ def build(*, context: Mapping[str, Any] | None = None, outdir: Path | None = Non
         synthesizer=_synthesizer(environment),
         termination_protection=environment.keep,
     )
-    Tags.of(app).add("service", "duebook")
-    Tags.of(app).add("environment", environment.name)
+    for tag, value in environment.tags.items():
+        Tags.of(app).add(tag, value)
+    _bound(app, environment)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app
 
@@ -69,6 +80,19 @@ def main(arguments: Sequence[str]) -> int:
         print(f"duebook: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _bound(app: App, environment: Environment) -> None:
+    """Every role of the app gets the permissions boundary, whoever made it (IAM user guide, "Permissions boundaries for
+    IAM entities"); CDK's own roles are made by the bootstrap, which has an option of its own."""
+    boundary = environment.permissions_boundary
+    if boundary is None:
+        return
+    arn = boundary if boundary.startswith("arn:") else f"arn:{Aws.PARTITION}:iam::{Aws.ACCOUNT_ID}:policy/{boundary}"
+    for stack in app.node.children:
+        if isinstance(stack, Stack):
+            policy = iam.ManagedPolicy.from_managed_policy_arn(stack, "PermissionsBoundary", arn)
+            iam.PermissionsBoundary.of(stack).apply(policy)
 
 
 def _project_context() -> dict[str, Any]:

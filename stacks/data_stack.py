@@ -1,6 +1,6 @@
 """What holds state: the table, the queues and the bus."""
 
-from aws_cdk import CfnOutput, IStackSynthesizer, Stack
+from aws_cdk import CfnOutput, IStackSynthesizer, RemovalPolicies, Stack
 from constructs import Construct
 
 from stacks.components.events_out import EventsOut
@@ -8,9 +8,14 @@ from stacks.components.lanes import LIFECYCLE, PAYMENTS, PROJECTION, WorkQueue, 
 from stacks.components.storage import BookingTable
 from stacks.environments import Environment
 
+_HOLD_MESSAGES = ["AWS::Events::EventBus", "AWS::SQS::Queue"]
+"""A wake-up that is lost is made up from its row; an event that waits for the marketplace, or a dead letter that waits
+for a person, is nowhere else."""
+
 
 class DataStack(Stack):
-    """Kept when the app is replaced."""
+    """Kept when the app is replaced. Where the environment is kept, so is all that holds data or messages, whatever
+    becomes of the stack; but what a first deployment that fails has made goes again."""
 
     def __init__(
         self,
@@ -36,6 +41,8 @@ class DataStack(Stack):
         self.undelivered = final_queue(self, "Undelivered", reason="What Scheduler could not deliver ends here.")
         self.stream_failures = final_queue(self, "StreamFailures", reason="Positions in the stream that failed.")
         self.events = EventsOut(self, "Events")
+        if environment.keep:
+            RemovalPolicies.of(self).retain_on_update_or_delete(apply_to_resource_types=_HOLD_MESSAGES)
         outputs = {
             "BusName": self.events.bus.event_bus_name,
             "EventsQueueArn": self.events.default.queue.queue_arn,

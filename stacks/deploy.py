@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stacks.assembly import OUTPUT
 from stacks.assembly import main as synthesize
-from stacks.environments import DEFAULT, ENVIRONMENTS, Environment
+from stacks.environments import DEFAULT, ENVIRONMENTS, Environment, environment_from
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_VERSION = 6
@@ -34,15 +34,21 @@ def deploy(environment: Environment, *, session: boto3.Session, cdk: Cdk, ask: A
     Raises NotReady before anything is shown or changed.
     """
     account, region, caller = _identity(session)
+    _check_place(environment, account=account, region=region)
     _check_bootstrap(session, account=account, region=region)
     print(f"{environment.stack_prefix}: account {account}, {region}, as {caller}", file=sys.stderr)
+    if environment.keep and environment.account is None:
+        print(f"Any account would do: name the one of {environment.name} by ACCOUNT= to be sure.", file=sys.stderr)
     shown = cdk(["diff", "--all"])
     if shown != 0:
         return shown
     if environment.keep and ask(f"Deploy this to {environment.name}? Type {environment.name}: ") != environment.name:
         print("Nothing was deployed.", file=sys.stderr)
         return 1
-    return cdk(["deploy", "--all", "--require-approval=never"])
+    deployed = cdk(["deploy", "--all", "--require-approval=never"])
+    if deployed == 0:
+        print(f"Deployed. Now see it work: make smoke ENV={environment.name} (docs/deploying.md).", file=sys.stderr)
+    return deployed
 
 
 def _identity(session: boto3.Session) -> tuple[str, str, str]:
@@ -54,6 +60,16 @@ def _identity(session: boto3.Session) -> tuple[str, str, str]:
     except (BotoCoreError, ClientError) as error:
         raise NotReady(f"no usable AWS credentials ({error}): sign in, or set AWS_PROFILE") from error
     return caller["Account"], session.region_name, caller["Arn"]
+
+
+def _check_place(environment: Environment, *, account: str, region: str) -> None:
+    """The account and region that the settings name, where they name any."""
+    for what, wanted, found in (("account", environment.account, account), ("region", environment.region, region)):
+        if wanted is not None and wanted != found:
+            raise NotReady(
+                f"{environment.name} belongs to {what} {wanted}, and these credentials lead to {found}: "
+                "choose another AWS_PROFILE or AWS_REGION"
+            )
 
 
 def _check_bootstrap(session: boto3.Session, *, account: str, region: str) -> None:
@@ -85,11 +101,12 @@ def main(arguments: Sequence[str]) -> int:
     if options.env not in _DEPLOYABLE:
         print(f"duebook: --env {options.env} goes to no account; choose {', '.join(_DEPLOYABLE)}", file=sys.stderr)
         return 1
-    settings = [part for setting in (f"env={options.env}", *options.context) for part in ("-c", setting)]
-    if synthesize(settings) != 0:
+    settings = (f"env={options.env}", *options.context)
+    if synthesize([part for setting in settings for part in ("-c", setting)]) != 0:
         return 1
+    environment = environment_from(dict(setting.split("=", 1) for setting in settings))
     try:
-        return deploy(ENVIRONMENTS[options.env], session=boto3.Session(), cdk=_cdk, ask=input)
+        return deploy(environment, session=boto3.Session(), cdk=_cdk, ask=input)
     except NotReady as error:
         print(f"duebook: {error}", file=sys.stderr)
         return 1

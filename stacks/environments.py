@@ -21,6 +21,24 @@ _SECRET_NAME = r"[0-9A-Za-z/_+=.@-]{1,512}"
 _SECRET_ARN = rf"arn:[a-z-]+:secretsmanager:[0-9a-z-]+:[0-9]{{12}}:secret:{_SECRET_NAME}-[0-9A-Za-z]{{6}}"
 _SECRET_ITSELF = re.compile(r"(sk|rk|pk|whsec)_")
 _THIS_MACHINE = r"http://127\.0\.0\.1:[0-9]{1,5}"
+_POLICY_NAME = r"[0-9A-Za-z_+=,.@-]{1,128}"
+_TAG_VALUE = r"[0-9A-Za-z _.:/=+@-]{1,256}"
+PLACE: Mapping[str, tuple[str, str]] = {
+    "account": (r"[0-9]{12}", "the 12 digits of the AWS account that this environment lives in"),
+    "region": (r"[a-z]{2}(-[a-z]+)+-[0-9]", "the region that this environment lives in, such as eu-west-1"),
+}
+TAGS: Mapping[str, tuple[str, str]] = {
+    "owner": (_TAG_VALUE, "who answers for it, a team rather than a person"),
+    "cost_center": (_TAG_VALUE, "who pays for it"),
+}
+BOUNDARY: Mapping[str, tuple[str, str]] = {
+    "permissions_boundary": (
+        rf"{_POLICY_NAME}|arn:[a-z-]+:iam::([0-9]{{12}}|aws):policy/([!-~]+/)?{_POLICY_NAME}",
+        "name or ARN of the managed policy that bounds what any role may do",
+    ),
+}
+_PLAIN: Mapping[str, tuple[str, str]] = {**PLACE, **TAGS, **BOUNDARY}
+"""Settings that are one piece of text: what it has to look like, and what it is."""
 
 
 class SettingError(ValueError):
@@ -37,6 +55,8 @@ class Environment:
     outlives its stack, and deleting it takes two steps. `log_days`: log retention. `sweep_minutes`: the most a job
     whose schedule was lost waits for the sweeper, beside its grace. `*_concurrency`: the most workers a lane runs at
     once (2 to 1,000). `requests_per_second` and `burst` bound the HTTP API.
+    `permissions_boundary`: name or ARN of the managed policy that every role gets as its boundary. `owner` and
+    `cost_center` become tags. `account` and `region`: the only place that this environment may be deployed to.
     """
 
     name: str
@@ -53,6 +73,11 @@ class Environment:
     payments_concurrency: int = 5
     requests_per_second: int = 100
     burst: int = 200
+    permissions_boundary: str | None = None
+    owner: str | None = None
+    cost_center: str | None = None
+    account: str | None = None
+    region: str | None = None
 
     @property
     def embedded(self) -> bool:
@@ -63,6 +88,16 @@ class Environment:
     def stack_prefix(self) -> str:
         """What the names of the environment's stacks begin with."""
         return f"Duebook-{self.name}"
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """What every resource of the environment is tagged with."""
+        given = {"owner": self.owner, "cost-center": self.cost_center}
+        return {
+            "service": "duebook",
+            "environment": self.name,
+            **{name: value for name, value in given.items() if value is not None},
+        }
 
 
 ENVIRONMENTS: Mapping[str, Environment] = {
@@ -84,7 +119,7 @@ ENVIRONMENTS: Mapping[str, Environment] = {
 }
 
 DEFAULT = "dev"
-SETTINGS = ("env", "payments", "policy", *STRIPE_SECRETS, "stripe_api_base")
+SETTINGS = ("env", "payments", "policy", *STRIPE_SECRETS, "stripe_api_base", *_PLAIN)
 
 
 def environment_from(settings: Mapping[str, Any]) -> Environment:
@@ -104,7 +139,9 @@ def environment_from(settings: Mapping[str, Any]) -> Environment:
             f"-c payments=ledger: the ledger moves no money and is for the embedded AWS only, not for {name!r}; "
             "use -c payments=external"
         )
-    paid = replace(environment, payments=payments, policy=_policy(settings.get("policy") or "{}"))
+    paid = replace(
+        environment, payments=payments, policy=_policy(settings.get("policy") or "{}"), **_plain(settings, environment)
+    )
     stripe = {name: settings[name] for name in (*STRIPE_SECRETS, "stripe_api_base") if settings.get(name)}
     if payments != "stripe":
         if stripe:
@@ -113,6 +150,18 @@ def environment_from(settings: Mapping[str, Any]) -> Environment:
     _check_secrets(stripe)
     _check_api_base(stripe.get("stripe_api_base"), environment)
     return replace(paid, **stripe)
+
+
+def _plain(settings: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+    """The settings that are one piece of text, as far as they are given."""
+    given = {name: str(settings[name]) for name in _PLAIN if settings.get(name)}
+    for name, value in given.items():
+        pattern, what = _PLAIN[name]
+        if not re.fullmatch(pattern, value):
+            raise SettingError(f"-c {name}={value}: it has to be {what}")
+        if environment.embedded and name in PLACE:
+            raise SettingError(f"-c {name}= is for an AWS account, and the embedded AWS is none")
+    return given
 
 
 def _check_secrets(given: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from stacks.components.findings import ANY_RESOURCE, accept
 from stacks.environments import Environment
@@ -82,6 +82,10 @@ class ServiceFunction(Construct):
         self.alias = lambda_.Alias(self, "Alias", alias_name=ALIAS, version=self.function.current_version)
         accept(self, ANY_RESOURCE, reason="X-Ray's write actions know no resource.")
         accept(self, "AwsSolutions-L1", reason="The dependencies are pinned and tested for this runtime.")
+
+    def go_live_after(self, *others: IConstruct) -> None:
+        """The alias moves to its new version only when all of these are updated."""
+        self.alias.node.add_dependency(*others)
 
     def tell(self, setting: str, value: str) -> None:
         """Set one more environment variable."""

@@ -5,7 +5,7 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from stacks.components.dispute import DisputeMachine
 from stacks.components.function import ServiceFunction
@@ -63,6 +63,21 @@ class Functions(Construct):
         self.recorder = self._recorder()
         self.sweeper = self._sweeper()
         self.stripe_webhook = self._stripe_webhook() if environment.stripe_webhook_secret else None
+        self._open_the_doors_last()
+
+    def _open_the_doors_last(self) -> None:
+        """What callers reach is deployed after everything that works on what it writes: no request that new code took
+        meets a worker, a workflow or a projector that never heard of it. Nothing behind waits for a door, or CDK would
+        report the cycle."""
+        doors = [door for door in (self.api, self.stripe_webhook) if door is not None]
+        behind: list[IConstruct] = [self.machine.machine]
+        for child in self.node.children:
+            if isinstance(child, ServiceFunction) and child not in doors:
+                behind.append(child.alias)
+            elif isinstance(child, lambda_.CfnEventSourceMapping):
+                behind.append(child)
+        for door in doors:
+            door.go_live_after(*behind)
 
     def _api(self, reconciler: ServiceFunction) -> ServiceFunction:
         function = self._function(

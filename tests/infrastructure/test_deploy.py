@@ -1,6 +1,7 @@
 """`make deploy`: what is checked before anything changes, and that production asks."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import boto3
 import pytest
@@ -16,13 +17,13 @@ PROD = ENVIRONMENTS["prod"]
 class Cli:
     """Stands for the CDK CLI: notes its arguments and ends as told."""
 
-    def __init__(self, *, diff: int = 0) -> None:
+    def __init__(self, *, diff: int = 0, deploy: int = 0) -> None:
         self.ran: list[str] = []
-        self._diff = diff
+        self._ends = {"diff": diff, "deploy": deploy}
 
     def __call__(self, arguments: Sequence[str]) -> int:
         self.ran.append(arguments[0])
-        return self._diff if arguments[0] == "diff" else 0
+        return self._ends[arguments[0]]
 
 
 def never(question: str) -> str:
@@ -94,6 +95,45 @@ def test_without_credentials_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(NotReady, match="credentials"):
         deploy(DEV, session=boto3.Session(region_name="eu-west-1"), cdk=Cli(), ask=never)
+
+
+def test_an_account_that_is_not_the_environment_s_is_refused_before_anything_is_shown(
+    bootstrapped: boto3.Session,
+) -> None:
+    cli = Cli()
+    elsewhere = replace(PROD, account="9" * 12)
+    with pytest.raises(NotReady, match=r"prod belongs to account 9{12}, .* lead to [0-9]+: choose another AWS_PROFILE"):
+        deploy(elsewhere, session=bootstrapped, cdk=cli, ask=never)
+    assert cli.ran == []
+
+
+def test_a_region_that_is_not_the_environment_s_is_refused(bootstrapped: boto3.Session) -> None:
+    with pytest.raises(NotReady, match=r"belongs to region eu-north-1, .* eu-west-1"):
+        deploy(replace(DEV, region="eu-north-1"), session=bootstrapped, cdk=Cli(), ask=never)
+
+
+def test_the_environment_s_own_account_and_region_are_deployed_to(bootstrapped: boto3.Session) -> None:
+    here = bootstrapped.client("sts").get_caller_identity()["Account"]
+    own = replace(PROD, account=here, region="eu-west-1")
+    assert deploy(own, session=bootstrapped, cdk=Cli(), ask=lambda _: "prod") == 0
+
+
+def test_production_without_an_account_of_its_own_is_told_how_to_name_one(
+    bootstrapped: boto3.Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deploy(PROD, session=bootstrapped, cdk=Cli(), ask=lambda _: "prod")
+    assert "ACCOUNT=" in capsys.readouterr().err
+    deploy(DEV, session=bootstrapped, cdk=Cli(), ask=never)
+    assert "ACCOUNT=" not in capsys.readouterr().err
+
+
+def test_after_a_deployment_the_next_step_is_told_and_after_a_failed_one_not(
+    bootstrapped: boto3.Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deploy(DEV, session=bootstrapped, cdk=Cli(), ask=never)
+    assert "make smoke ENV=dev" in capsys.readouterr().err
+    assert deploy(DEV, session=bootstrapped, cdk=Cli(deploy=1), ask=never) == 1
+    assert "make smoke" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["local", "staging"])

@@ -1,15 +1,20 @@
 import json
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
 
-from stacks.assembly import main
+from stacks.assembly import build, main
 from stacks.environments import ENVIRONMENTS, SettingError, environment_from
-from tests.infrastructure.conftest import STRIPE
+from tests.infrastructure.conftest import STRIPE, WITHOUT_BUNDLING
 from tests.infrastructure.template import Synthesized
 
 FAKE = "http://127.0.0.1:4570"
+A_BOUNDARY = "arn:aws:iam::" + "1" * 12 + ":policy/teams/bookings"
 A_SECRET = "arn:aws:secretsmanager:eu-west-1:" + "1" * 12 + ":secret:stripe-AbC123"
+
+Bound = Callable[[str], list[dict[str, Any]]]
 
 
 def test_without_a_setting_the_environment_is_dev_paid_by_the_marketplace() -> None:
@@ -84,6 +89,91 @@ def test_settings_that_would_be_ignored_or_reach_the_wrong_stripe_are_refused(
 ) -> None:
     with pytest.raises(SettingError, match=complaint):
         environment_from(settings)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("permissions_boundary", "two words"),
+        ("permissions_boundary", "arn:aws:iam::12:policy/short"),
+        ("permissions_boundary", A_BOUNDARY.replace(":policy/", ":role/")),
+        ("permissions_boundary", "a" * 129),
+        ("account", "12345"),
+        ("account", "my-account"),
+        ("region", "Ireland"),
+        ("owner", "<script>"),
+        ("cost_center", "a" * 257),
+    ],
+)
+def test_a_setting_that_is_not_what_it_has_to_be_is_refused_with_what_that_is(setting: str, value: str) -> None:
+    with pytest.raises(SettingError, match=f"-c {setting}=.*it has to be"):
+        environment_from({"env": "prod", setting: value})
+
+
+@pytest.mark.parametrize(("setting", "value"), [("account", "1" * 12), ("region", "eu-west-1")])
+def test_the_embedded_aws_is_in_no_account_and_no_region(setting: str, value: str) -> None:
+    with pytest.raises(SettingError, match=f"{setting}= is for an AWS account"):
+        environment_from({"env": "local", setting: value})
+
+
+def test_the_region_of_every_partition_is_one() -> None:
+    for region in ("eu-west-1", "us-gov-east-1", "cn-north-1", "ap-southeast-2"):
+        assert environment_from({"region": region}).region == region
+
+
+@pytest.fixture(scope="module")
+def bound(tmp_path_factory: pytest.TempPathFactory) -> Bound:
+    """Production with a boundary and tags, by name and by ARN: every resource of all its templates."""
+
+    def synthesized(boundary: str) -> list[dict[str, Any]]:
+        folder = tmp_path_factory.mktemp("bound")
+        given = {"env": "prod", "permissions_boundary": boundary, "owner": "bookings", "cost_center": "CC 42"}
+        build(context={**WITHOUT_BUNDLING, **given}, outdir=folder).synth()
+        templates = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("Duebook-*.template.json")]
+        return [resource for template in templates for resource in template["Resources"].values()]
+
+    return cache(synthesized)
+
+
+def test_every_role_of_every_stack_gets_the_boundary_by_its_name(bound: Bound) -> None:
+    roles = [r["Properties"] for r in bound("team-boundary") if r["Type"] == "AWS::IAM::Role"]
+    arn = {
+        "Fn::Join": [
+            "",
+            ["arn:", {"Ref": "AWS::Partition"}, ":iam::", {"Ref": "AWS::AccountId"}, ":policy/team-boundary"],
+        ]
+    }
+    assert len(roles) > 10
+    assert [role["PermissionsBoundary"] for role in roles] == [arn] * len(roles)
+
+
+def test_every_role_of_every_stack_gets_the_boundary_by_its_arn(bound: Bound) -> None:
+    roles = [r["Properties"] for r in bound(A_BOUNDARY) if r["Type"] == "AWS::IAM::Role"]
+    assert {role["PermissionsBoundary"] for role in roles} == {A_BOUNDARY}
+
+
+def test_without_the_setting_no_role_has_a_boundary(everywhere: Synthesized) -> None:
+    assert not [role for role in everywhere.of_type("AWS::IAM::Role").values() if "PermissionsBoundary" in role]
+
+
+TAGGED = ("AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::Lambda::Function", "AWS::IAM::Role", "AWS::Logs::LogGroup")
+
+
+def test_everything_is_tagged_with_its_service_and_its_environment(everywhere: Synthesized) -> None:
+    for kind in TAGGED:
+        for resource in everywhere.of_type(kind).values():
+            assert tags(resource) == {"service": "duebook", "environment": everywhere.environment.name}
+
+
+def test_owner_and_cost_centre_are_tags_where_they_are_given(bound: Bound) -> None:
+    tagged = [resource for resource in bound("team-boundary") if resource["Type"] in TAGGED]
+    wanted = {"service": "duebook", "environment": "prod", "owner": "bookings", "cost-center": "CC 42"}
+    assert {resource["Type"] for resource in tagged} == set(TAGGED)
+    assert all(tags(resource) == wanted for resource in tagged)
+
+
+def tags(resource: dict[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in resource["Properties"]["Tags"]}
 
 
 @pytest.mark.parametrize(

@@ -204,13 +204,24 @@ def test_no_policy_denies_or_inverts(everywhere: Synthesized) -> None:
 
 
 def test_only_the_projector_may_pass_a_role_and_only_schedulers_to_scheduler(everywhere: Synthesized) -> None:
-    """The embedded AWS does not check PassRole: this test is what proves it."""
+    """On the embedded AWS a shim asks for it, which is our own reading of AWS: this holds the template to the guide."""
     [statement] = granting(everywhere, "iam:")
     assert statement in everywhere.statements("projector")
     assert many(statement["Action"]) == ["iam:PassRole"]
     assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
     told = everywhere.functions["projector"]["Properties"]["Environment"]["Variables"]["SCHEDULE_ROLE_ARN"]
     assert statement["Resource"] == told
+
+
+def test_who_may_pass_the_role_is_who_creates_and_updates_schedules_and_nobody_else(everywhere: Synthesized) -> None:
+    """Create and update each name the role, and so each needs it; get, list and delete name none."""
+
+    def may(action: str) -> set[str]:
+        return {name for name in everywhere.functions if action in actions(everywhere.statements(name))}
+
+    assert may("scheduler:CreateSchedule") == may("scheduler:UpdateSchedule") == may("iam:PassRole") == {"projector"}
+    for action in ("scheduler:CreateSchedule", "scheduler:UpdateSchedule", "iam:PassRole"):
+        assert len(list(granting(everywhere, action))) == 1, f"{action}: another role or policy than the projector's"
 
 
 def schedule_role(assembly: Synthesized) -> tuple[str, dict[str, Any]]:
@@ -223,6 +234,7 @@ def test_scheduler_assumes_its_role_for_this_group_of_this_account_only(everywhe
     """The condition names the GROUP's ARN, which a schedule's own does not match (EventBridge Scheduler user guide)."""
     [trusted] = schedule_role(everywhere)[1]["AssumeRolePolicyDocument"]["Statement"]
     [group] = everywhere.app.of_type("AWS::Scheduler::ScheduleGroup")
+    assert (trusted["Effect"], trusted["Action"]) == ("Allow", "sts:AssumeRole")
     assert trusted["Principal"] == {"Service": "scheduler.amazonaws.com"}
     assert trusted["Condition"] == {
         "StringEquals": {
@@ -233,7 +245,9 @@ def test_scheduler_assumes_its_role_for_this_group_of_this_account_only(everywhe
 
 
 def test_schedules_reach_the_lanes_and_their_dead_letters_and_nothing_else(everywhere: Synthesized) -> None:
-    [statement] = everywhere.role_statements(schedule_role(everywhere)[0])
+    role, properties = schedule_role(everywhere)
+    assert not {"Policies", "ManagedPolicyArns"} & properties.keys()
+    [statement] = everywhere.role_statements(role)
     assert many(statement["Action"]) == ["sqs:SendMessage"]
     assert {everywhere.target(resource) for resource in statement["Resource"]} == {
         everywhere.queue("Lifecycle", "Queue"),
