@@ -116,17 +116,20 @@ def put_booking(booking_id: BookingId, body: Annotated[models.BookingIn, Body()]
 
 @app.get("/bookings/<booking_id>", tags=["bookings"])
 def get_booking(booking_id: BookingId) -> Json:
+    """A booking as it stands, with its payments and its dispute in brief."""
     return _shown(_existing(booking_id))
 
 
 @app.post("/bookings/<booking_id>/accept", tags=["bookings"])
 def accept(booking_id: BookingId, body: Annotated[models.AcceptIn, Body()]) -> Json:
+    """The chef takes the booking; the customer has to pay before a deadline."""
     given = _given(body)
     return _shown(*_commands().accept(booking_id, given, _key(given)))
 
 
 @app.post("/bookings/<booking_id>/decline", tags=["bookings"])
 def decline(booking_id: BookingId, body: Annotated[models.DeclineIn, Body()]) -> Json:
+    """The chef does not take the booking."""
     given = _given(body)
     return _shown(*_commands().decline(booking_id, given, _key(given)))
 
@@ -140,12 +143,14 @@ def pay_booking(booking_id: BookingId, body: Annotated[models.PayIn, Body()]) ->
 
 @app.post("/bookings/<booking_id>/move", tags=["bookings"])
 def move(booking_id: BookingId, body: Annotated[models.MoveIn, Body()]) -> Json:
+    """The event has another date; every job that is tied to it moves along."""
     given = _given(body)
     return _shown(*_commands().move(booking_id, given, _key(given)))
 
 
 @app.post("/bookings/<booking_id>/cancel", tags=["bookings"])
 def cancel(booking_id: BookingId, body: Annotated[models.CancelIn, Body()]) -> Json:
+    """The booking is off: the refund, by the policy's tiers or as given, and what the chef keeps are decided now."""
     given = _given(body)
     return _shown(*_commands().cancel(booking_id, given, _key(given)))
 
@@ -162,6 +167,7 @@ def get_history(
 
 @app.get("/bookings/<booking_id>/payments", tags=["bookings"])
 def get_payments(booking_id: BookingId) -> Json:
+    """A booking's payouts, refunds and reversals, in the order they were decided."""
     _existing(booking_id)
     return {"payments": [views.payment(row) for row in queries.payments(wiring.bookings().table, booking_id)]}
 
@@ -171,6 +177,7 @@ def get_payments(booking_id: BookingId) -> Json:
 
 @app.get("/payments/<payment_id>", tags=["payments"])
 def get_payment(payment_id: PaymentId) -> Json:
+    """A payout, refund or reversal as it stands."""
     return _payment(payment_id)
 
 
@@ -214,6 +221,7 @@ def put_chef(chef_id: ChefId, body: Annotated[models.ChefIn, Body()]) -> Json:
 
 @app.get("/chefs/<chef_id>", tags=["payments"])
 def get_chef(chef_id: ChefId) -> Json:
+    """A chef as they were put, and whether a person holds their payouts."""
     return views.chef(chefs.existing(wiring.bookings().table, chef_id))
 
 
@@ -264,6 +272,7 @@ def get_disputes(
 
 @app.get("/disputes/<dispute_id>", tags=["disputes"])
 def get_dispute(dispute_id: DisputeId) -> Json:
+    """A dispute as it stands, with its texts."""
     row = queries.dispute(wiring.bookings().table, dispute_id)
     if row is None:
         raise errors.NotFound(f"there is no dispute {dispute_id}")
@@ -443,6 +452,7 @@ _STATUS: tuple[tuple[type[errors.DuebookError], int], ...] = (
     (errors.VersionConflict, 409),
     (errors.Throttled, 429),
     (errors.AwsFailure, 503),
+    (errors.NewerRow, 503),
 )
 
 
