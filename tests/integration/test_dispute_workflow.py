@@ -1,4 +1,5 @@
-"""Every way through a dispute, in moto's interpreter: the states it enters, what it costs, and what it comes to.
+"""Every way through a dispute, in moto's interpreter and in the simulation's: the states it enters, what it costs, and
+what it comes to. Where the two differ, one of them is wrong.
 
 Each state entered is a billed transition. The paths are pinned whole, so that none grows unnoticed.
 """
@@ -15,7 +16,7 @@ from duebook.handlers import dispute as dispute_handler
 from duebook.service import dispute as dispute_service
 from duebook.service import queries
 from duebook.service.dispute import Route
-from tests.integration.workflow import WorkflowWorld, running_machines
+from tests.integration.workflow import MotoWorld, OurWorld, WorkflowWorld, running_machines
 from tests.unit.builders import DAY, END, HOUR, MINUTE, RELEASE, SECOND, START
 from tests.unit.disputes import CHEF, OTHER_MEDIATOR, SOFT, People
 from tests.unit.world import Context
@@ -44,9 +45,11 @@ def machines() -> Iterator[Any]:
         yield client
 
 
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch, machines: Any) -> WorkflowWorld:
-    return WorkflowWorld(monkeypatch, machines, f"dispute-{next(_names)}")
+@pytest.fixture(params=["moto", "simulation"])
+def world(monkeypatch: pytest.MonkeyPatch, machines: Any, request: pytest.FixtureRequest) -> WorkflowWorld:
+    if request.param == "simulation":
+        return OurWorld(monkeypatch)
+    return MotoWorld(monkeypatch, machines, f"dispute-{next(_names)}")
 
 
 @pytest.fixture
@@ -477,7 +480,8 @@ def test_a_dispute_that_outlives_the_year_of_its_execution_goes_on_in_the_next_r
     world.deliver()
     people.contest()
     world.travel_to(opened + 365 * DAY)
-    world.kill()
+    if isinstance(world, MotoWorld):  # which ends no execution by itself
+        world.kill()
     world.travel_to(opened + 366 * DAY + 15 * MINUTE)
     assert people.told()[-2:] == ["restarted", "needs_attention"]
     assert (world.path(2), world.status(2)) == ([*BEGIN, "NeedsPerson"], "SUCCEEDED")
@@ -499,9 +503,7 @@ def test_an_execution_whose_input_is_older_than_runs_is_the_first_run(world: Wor
     world.travel_to(OPENED)
     people.open()
     world.skip_stream("projector")
-    world.client.start_execution(
-        stateMachineArn=world.machine, name="b1_d1-1", input='{"dispute_id": "b1.d1", "opened_by": "c-1"}'
-    )
+    world.start("b1_d1-1", {"dispute_id": "b1.d1", "opened_by": "c-1"})
     world.deliver()
     people.concede()
     world.deliver()
@@ -557,6 +559,25 @@ def test_a_wait_that_ends_a_second_early_is_sat_out(world: WorkflowWorld, people
     world.now = over - timedelta(seconds=1.5)
     assert world.disputes.look("b1.d1", 1).next == "Settle"
     assert world.now == over
+
+
+# --- the port ------------------------------------------------------------------------------------------------------
+
+
+def test_an_execution_is_started_once_and_its_name_is_taken_after_it(world: WorkflowWorld, people: People) -> None:
+    disputed(world, people)
+    workflow = world.disputes.workflow
+    assert workflow.start("b1.d1", 1) is True, "it runs with the same input: StartExecution answers the same execution"
+    world.deliver()
+    assert world.path() == [*BEGIN, "AskChef"]
+    assert (workflow.is_running("b1.d1", 1), workflow.is_running("b1.d1", 2)) == (True, False)
+    assert workflow.events("b1.d1", 2) is None
+    people.concede()
+    world.deliver()
+    assert workflow.is_running("b1.d1", 1) is False
+    assert workflow.start("b1.d1", 1) is False
+    [token] = {payload["token"] for payload in world.inputs if "token" in payload}
+    assert (workflow.succeed(token), workflow.succeed("no such token")) == (False, False)
 
 
 # --- the timeline --------------------------------------------------------------------------------------------------

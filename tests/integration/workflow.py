@@ -1,8 +1,9 @@
-"""The dispute's state machine in moto's interpreter, on the clock of the tests, with every Lambda function behind it.
+"""The dispute's state machine in two interpreters, on the clock of the tests, with every Lambda function behind it.
 
-moto parses and runs the real definition and writes the history as AWS does. Its JSONata is switched on here, with
-jsonata-python; its waits, time-outs and retries follow the clock that `travel_to` moves, so nothing sleeps. The
-functions are the real handlers on the in-memory twins. Unlike AWS, moto gives a retry the token of the attempt before.
+One is the simulation's. The other is moto's, which parses and runs the real definition and writes the history as AWS
+does. Its JSONata is switched on here, with jsonata-python; its waits, time-outs and retries follow the clock that
+`travel_to` moves, so nothing sleeps. The functions are the real handlers on the in-memory twins. Unlike AWS, moto gives
+a retry the token of the attempt before.
 """
 
 import json
@@ -10,7 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from heapq import heappop, heappush
+from itertools import count
 from time import monotonic
 from typing import Any
 
@@ -31,10 +33,11 @@ from duebook.adapters.workflow import StepFunctionsWorkflow
 from duebook.domain.names import execution_name
 from duebook.handlers import dispute as dispute_handler
 from duebook.service.dispute import Disputes
+from duebook.service.ports import Workflow
+from simulation.states import DEFINITION, Execution, Machine, SimulatedWorkflow, load
 from tests.unit.builders import AUGUST
 from tests.unit.world import Context, World
 
-DEFINITION = Path(__file__).parents[2] / "statemachines/dispute.asl.json"
 FUNCTION = "arn:aws:lambda:eu-west-1:123456789012:function:dispute:live"
 PATIENCE = 20.0
 """Seconds of real time after which an execution that neither waits nor ends fails the test."""
@@ -80,28 +83,22 @@ class Waits:
 
 
 class WorkflowWorld(World):
-    """All of Duebook, its disputes run by the real state machine. Functions run one at a time, never beside the test.
+    """All of Duebook, its disputes run by the real state machine, in one of two interpreters.
 
-    `interrupt` is called with each input of the dispute's function before the function; it may raise.
+    `interrupt` is called with each input of the dispute's function before the function; it may raise. `backoffs` are
+    the seconds of each retry's delay, which takes no time here.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, client: Any, name: str, now: datetime = AUGUST) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, now: datetime = AUGUST) -> None:
         super().__init__(monkeypatch, now)
-        self.client = client
-        self.waits = Waits(self.clock)
         self.interrupt: Callable[[dict[str, Any]], None] = lambda _: None
         self.inputs: list[dict[str, Any]] = []
         self.backoffs: list[float] = []
-        self._turn = threading.RLock()
-        self._turn.acquire()
-        self.machine = client.create_state_machine(
-            name=name, definition=definition(), roleArn="arn:aws:iam::123456789012:role/workflow"
-        )["stateMachineArn"]
-        workflow = StepFunctionsWorkflow(client, self.machine)
+
+    def _use(self, monkeypatch: pytest.MonkeyPatch, workflow: Workflow) -> None:
         self.workflow = workflow  # type: ignore[assignment]
         self.disputes = Disputes(self.bookings, workflow, sleep=self._sleep)
         monkeypatch.setattr(wiring, "dispute_steps", lambda: self.disputes)
-        self._patch(monkeypatch)
 
     def deliver(self) -> None:
         """Until nothing moves, neither in the functions nor in the executions."""
@@ -113,24 +110,17 @@ class WorkflowWorld(World):
 
     def settle(self) -> None:
         """Let the executions run until each waits or has ended."""
-        self._turn.release()
-        try:
-            given_up = monotonic() + PATIENCE
-            calm = 0
-            while calm < 3:
-                running = self.client.list_executions(stateMachineArn=self.machine, statusFilter="RUNNING")
-                calm = calm + 1 if len(running["executions"]) == len(self.waits.upcoming()) else 0
-                assert monotonic() < given_up, "an execution neither waits nor ends"
-                if calm < 3:
-                    threading.Event().wait(0.001)
-        finally:
-            self._turn.acquire()
+        raise NotImplementedError
+
+    def waits(self) -> list[datetime]:
+        """The instants to come that executions wait for."""
+        raise NotImplementedError
 
     def travel_to(self, instant: datetime) -> None:
         """As `World.travel_to`, stopping at the executions' waits too."""
         while True:
             self.deliver()
-            upcoming = [request.at for request in self.schedules.requests.values()] + self.waits.upcoming()
+            upcoming = [request.at for request in self.schedules.requests.values()] + self.waits()
             for queue in (*self.queues.lanes.values(), *self.queues.dead.values(), self.queues.projection):
                 upcoming += [message.visible_at for message in queue.messages]
             following = min((at for at in upcoming if at > self.now), default=instant)
@@ -140,19 +130,22 @@ class WorkflowWorld(World):
         self.now = max(self.now, instant)
         self.deliver()
 
+    def _run(self, payload: dict[str, Any]) -> Any:
+        self.inputs.append(payload)
+        self.interrupt(payload)
+        return dispute_handler.handler(payload, Context())
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
     # --- what can be seen ------------------------------------------------------------------------------------------
 
-    def execution(self, run: int = 1, dispute_id: str = "b1.d1") -> str:
-        arn: str = self.machine.replace(":stateMachine:", ":execution:")
-        return f"{arn}:{execution_name(dispute_id, run)}"
-
     def status(self, run: int = 1, dispute_id: str = "b1.d1") -> str:
-        found: str = self.client.describe_execution(executionArn=self.execution(run, dispute_id))["status"]
-        return found
+        raise NotImplementedError
 
     def raw_history(self, run: int = 1, dispute_id: str = "b1.d1") -> list[dict[str, Any]]:
-        answer = self.client.get_execution_history(executionArn=self.execution(run, dispute_id), maxResults=1000)
-        return list(answer["events"])
+        """The events as GetExecutionHistory answers them."""
+        raise NotImplementedError
 
     def path(self, run: int = 1, dispute_id: str = "b1.d1") -> list[str]:
         """The states that an execution entered, in order: each is a billed transition, and so is each retry."""
@@ -162,33 +155,129 @@ class WorkflowWorld(World):
             if event["type"].endswith("StateEntered")
         ]
 
+    # --- what an operator does -------------------------------------------------------------------------------------
+
+    def start(self, name: str, body: dict[str, Any]) -> None:
+        raise NotImplementedError
+
     def kill(self, run: int = 1, dispute_id: str = "b1.d1") -> None:
-        """By hand, as in the console; the only execution that runs. (moto may call it failed rather than aborted.)"""
-        self.client.stop_execution(executionArn=self.execution(run, dispute_id))
-        self.waits.abandon()
+        """By hand, as in the console; the only execution that runs."""
+        raise NotImplementedError
+
+
+class OurWorld(WorkflowWorld):
+    """The simulation's interpreter."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, now: datetime = AUGUST) -> None:
+        super().__init__(monkeypatch, now)
+        self._planned: list[tuple[datetime, int, Callable[[], None]]] = []
+        self._order = count()
+        self.machine = Machine(
+            load(DEFINITION.read_text(encoding="utf-8")),
+            now=self.clock,
+            at=lambda instant, callback: heappush(self._planned, (instant, next(self._order), callback)),
+            invoke=self._run,
+            jitter=self._no_time,
+        )
+        self._use(monkeypatch, SimulatedWorkflow(self.machine))
+
+    def settle(self) -> None:
+        while self._planned and self._planned[0][0] <= self.now:
+            heappop(self._planned)[2]()
+
+    def waits(self) -> list[datetime]:
+        return [instant for instant, _, _ in self._planned if instant > self.now]
+
+    def status(self, run: int = 1, dispute_id: str = "b1.d1") -> str:
+        return self._execution(run, dispute_id).status
+
+    def raw_history(self, run: int = 1, dispute_id: str = "b1.d1") -> list[dict[str, Any]]:
+        return self._execution(run, dispute_id).events
+
+    def start(self, name: str, body: dict[str, Any]) -> None:
+        self.machine.start(name, body)
+
+    def kill(self, run: int = 1, dispute_id: str = "b1.d1") -> None:
+        assert self.machine.kill(execution_name(dispute_id, run))
+
+    def _execution(self, run: int, dispute_id: str) -> Execution:
+        found = self.machine.find(execution_name(dispute_id, run))
+        assert found is not None
+        return found
+
+    def _no_time(self, most: float) -> float:
+        self.backoffs.append(most)
+        return 0.0
+
+
+class MotoWorld(WorkflowWorld):
+    """moto's interpreter. Functions run one at a time, never beside the test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, client: Any, name: str, now: datetime = AUGUST) -> None:
+        super().__init__(monkeypatch, now)
+        self.client = client
+        self._waits = Waits(self.clock)
+        self._turn = threading.RLock()
+        self._turn.acquire()
+        self.machine = client.create_state_machine(
+            name=name, definition=definition(), roleArn="arn:aws:iam::123456789012:role/workflow"
+        )["stateMachineArn"]
+        self._use(monkeypatch, StepFunctionsWorkflow(client, self.machine))
+        self._patch(monkeypatch)
+
+    def settle(self) -> None:
+        self._turn.release()
+        try:
+            given_up = monotonic() + PATIENCE
+            calm = 0
+            while calm < 3:
+                running = self.client.list_executions(stateMachineArn=self.machine, statusFilter="RUNNING")
+                calm = calm + 1 if len(running["executions"]) == len(self.waits()) else 0
+                assert monotonic() < given_up, "an execution neither waits nor ends"
+                if calm < 3:
+                    threading.Event().wait(0.001)
+        finally:
+            self._turn.acquire()
+
+    def waits(self) -> list[datetime]:
+        return self._waits.upcoming()
+
+    def status(self, run: int = 1, dispute_id: str = "b1.d1") -> str:
+        found: str = self.client.describe_execution(executionArn=self._execution(run, dispute_id))["status"]
+        return found
+
+    def raw_history(self, run: int = 1, dispute_id: str = "b1.d1") -> list[dict[str, Any]]:
+        answer = self.client.get_execution_history(executionArn=self._execution(run, dispute_id), maxResults=1000)
+        return list(answer["events"])
+
+    def start(self, name: str, body: dict[str, Any]) -> None:
+        self.client.start_execution(stateMachineArn=self.machine, name=name, input=json.dumps(body))
+
+    def kill(self, run: int = 1, dispute_id: str = "b1.d1") -> None:
+        """moto may call it failed rather than aborted."""
+        self.client.stop_execution(executionArn=self._execution(run, dispute_id))
+        self._waits.abandon()
         given_up = monotonic() + PATIENCE
         while self.status(run, dispute_id) == "RUNNING":
             assert monotonic() < given_up, "it cannot be stopped"
             threading.Event().wait(0.001)
+
+    def _execution(self, run: int, dispute_id: str) -> str:
+        arn: str = self.machine.replace(":stateMachine:", ":execution:")
+        return f"{arn}:{execution_name(dispute_id, run)}"
 
     # --- what AWS does ---------------------------------------------------------------------------------------------
 
     def _invoke(self, parameters: dict[str, Any], region: str, state_credentials: Any) -> dict[str, Any]:
         """Lambda: an exception is told by its class's name, as AWS does."""
         assert parameters["FunctionName"] == FUNCTION
-        payload = json.loads(parameters["Payload"])
         with self._turn:
-            self.inputs.append(payload)
             try:
-                self.interrupt(payload)
-                answer = json.loads(json.dumps(dispute_handler.handler(payload, Context())))
+                answer = json.loads(json.dumps(self._run(json.loads(parameters["Payload"]))))
                 return {"StatusCode": 200, "Payload": answer}
             except Exception as error:
                 told = {"errorMessage": str(error), "errorType": type(error).__name__, "stackTrace": []}
                 return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": told}
-
-    def _sleep(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
 
     def _evaluate(self, expression: str) -> Any:
         millis = str(int(self.now.timestamp() * 1000))
@@ -199,7 +288,7 @@ class WorkflowWorld(World):
         return json.loads(json.dumps(found))
 
     def _patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        waits, clock, backoffs = self.waits, self.clock, self.backoffs
+        waits, clock, backoffs = self._waits, self.clock, self.backoffs
 
         class OfAnyTask(threading.Event):
             def wait(self, timeout: float | None = None) -> bool:

@@ -86,9 +86,7 @@ class StepFunctionsWorkflow:
                 page = _call(partial(self._history, arn, more))
             except _Missing:
                 return None
-            found += [
-                {"at": iso(event["timestamp"]), "text": text} for event in page["events"] if (text := _words(event))
-            ]
+            found += told(page["events"])
             if "nextToken" not in page or len(found) >= MOST_EVENTS:
                 break
             more = {"nextToken": page["nextToken"]}
@@ -107,6 +105,11 @@ class StepFunctionsWorkflow:
     def _execution(self, dispute_id: str, run: int) -> str:
         executions = self._machine_arn.replace(":stateMachine:", ":execution:")
         return f"{executions}:{execution_name(dispute_id, run)}"
+
+
+def told(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A page of an execution's history in plain words, without what tells an operator nothing."""
+    return [{"at": iso(event["timestamp"]), "text": text} for event in events if (text := _words(event))]
 
 
 def _words(event: Mapping[str, Any]) -> str | None:

@@ -157,7 +157,7 @@ class Disputes:
         if dispute is None or dispute.watch_at is None:
             return "no execution is needed"
         started = self.workflow.start(dispute.dispute_id, dispute.run)
-        return f"run {dispute.run} {'is started' if started else 'was started before'}"
+        return f"run {dispute.run} {'is started' if started else 'has ended'}"
 
     def _due(self, booking: Booking | None, now: datetime) -> Step | None:
         assert booking is not None

@@ -18,11 +18,7 @@ class MemoryWorkflow:
 
     def start(self, dispute_id: str, run: int) -> bool:
         self._failing()
-        name = execution_name(dispute_id, run)
-        if name in self.executions:
-            return False
-        self.executions[name] = "RUNNING"
-        return True
+        return self.executions.setdefault(execution_name(dispute_id, run), "RUNNING") == "RUNNING"
 
     def is_running(self, dispute_id: str, run: int) -> bool:
         self._failing()
