@@ -41,6 +41,12 @@ class VersionConflict(DuebookError):
     code = "version_conflict"
 
 
+class NewerRow(DuebookError):
+    """A newer release of Duebook wrote this: it waits for code that can read it."""
+
+    code = "newer_row"
+
+
 class Permanent(DuebookError):
     """Trying again cannot help; a person has to look."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from duebook.domain.errors import Permanent
+from duebook.domain.errors import NewerRow, Permanent
 from duebook.handlers.support import Batch, count, each, logger, message_id, source_of
 from duebook.service.bookings import Bookings
 from duebook.service.ports import WakeUp
@@ -25,6 +25,11 @@ def work(event: Mapping[str, Any], bookings: Callable[[], Bookings], act: Callab
         source = source_of(record)
         try:
             woken = act(wake_up, source)
+        except NewerRow as error:
+            # Nothing failed: the row stays due, and the sweeper wakes it until a worker runs that can read it.
+            logger.warning("left to newer code", extra={**_names(wake_up), "reason": str(error)})
+            count("WakeUpsLeft")
+            return
         except Permanent as error:
             recorded = record_failure(bookings(), wake_up, str(error), permanent=True)
             logger.error("job is dead", extra={**_names(wake_up), "reason": str(error), "verdict": recorded.verdict})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from duebook.domain.booking import Planned, replanned
-from duebook.domain.errors import ConditionFailed, Contention
+from duebook.domain.errors import ConditionFailed, Contention, NewerRow
 from duebook.domain.names import schedule_name, schedule_parts
 from duebook.domain.times import parse
 from duebook.domain.transitions import Step, refresh
@@ -115,7 +115,11 @@ def _bookings(bookings: Bookings, schedules: Schedules, queues: Queues, state: R
     """Bookings whose job rows are not what the booking derives."""
     page = bookings.table.scan(sk=rows.BOOKING_SK, after=_key(state.after))
     for row in page.items:
-        wrong = repair(bookings, row["pk"])
+        try:
+            wrong = repair(bookings, row["pk"])
+        except NewerRow as newer:
+            state = _note(state, f"left alone: {newer}")
+            continue
         if wrong:
             state = _note(
                 state, f"jobs of booking {row['pk']} put right: {', '.join(sorted(wrong))}", wrong_rows=len(wrong)
