@@ -34,7 +34,7 @@ COMPILED := aws_cdk.aws_apigatewayv2_authorizers, aws_cdk.aws_apigatewayv2_integ
 	ministack.app, moto.dynamodb, moto.scheduler, moto.sqs, moto.events, pydantic, pytest, rich.progress, sqlalchemy, typer
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit replay bench local clock synth deploy fmt lint type check lock
+.PHONY: help setup demo test test-unit replay bench local clock openapi synth deploy fmt lint type check lock
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ local: $(READY) ## Run the embedded AWS until Ctrl-C: PORT=4566
 
 clock: $(READY) ## Move the embedded AWS's time: BY=75d, or NEXT=1 to the next due job
 	@$(RUN) -m local clock --port $(PORT) $(if $(BY),--by "$(BY)") $(if $(NEXT),--next $(NEXT))
+
+openapi: $(READY) ## Write the HTTP API's OpenAPI document anew: docs/api/openapi.json
+	@$(RUN) -m stacks.openapi
 
 synth: $(READY) ## Synthesize and lint the templates, offline: ENV=dev PAYMENTS= POLICY='{...}'
 	@$(RUN) app.py -c env=$(ENV) $(SETTINGS)

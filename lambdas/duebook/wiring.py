@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from botocore.config import Config
 
+from duebook.adapters.aws import call
 from duebook.adapters.table import DynamoTable
+from duebook.domain.errors import Throttled
 from duebook.domain.names import LIFECYCLE, PAYMENTS
 from duebook.domain.policy import Policy
 from duebook.service.bookings import Bookings
@@ -34,6 +36,14 @@ def utc_now() -> datetime:
 def client(service: str) -> Any:
     """A boto3 client; one a service and process."""
     return boto3.client(service, config=_CONFIG)  # type: ignore[call-overload]
+
+
+def start(function: str) -> str | None:
+    """Invoke a function asynchronously; the request's id. Raises `AwsFailure`."""
+    throttles = {"TooManyRequestsException": Throttled}
+    answer = call("lambda", throttles, lambda: client("lambda").invoke(FunctionName=function, InvocationType="Event"))
+    request: str | None = answer["ResponseMetadata"].get("RequestId")
+    return request
 
 
 @cache

@@ -127,9 +127,9 @@ def reconcile_day(bookings: Bookings, provider: PaymentProvider, day: date) -> d
 
 
 def reconciliation(table: Table, day: date) -> dict[str, Any] | None:
-    """The day's file as it was last written."""
+    """The day's file as it was last written; a row leaves out what is None."""
     row = table.get(CLOSE_PK, _file_sk(day))
-    return _shown(row) if row else None
+    return {"provider": None, "difference": None, **_shown(row)} if row else None
 
 
 def _close_sk(day: date) -> str:

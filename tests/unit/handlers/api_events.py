@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from duebook.handlers.api import handler
+from tests.unit import api_contract
 from tests.unit.world import Context
 
 
@@ -65,10 +66,12 @@ def event(
 
 
 def call(method: str, path: str, body: Any = None, **more: Any) -> Answer:
-    """`body`: a value that is sent as JSON, or text that is sent as it is."""
+    """`body`: a value that is sent as JSON, or text that is sent as it is. The answer is held to docs/api."""
     text = body if body is None or isinstance(body, str) else json.dumps(body)
     answer = handler(event(method, path, text, **more), Context())
     headers = {name.lower(): value for name, value in (answer.get("headers") or {}).items()}
     for name, values in (answer.get("multiValueHeaders") or {}).items():
         headers[name.lower()] = values[0]
-    return Answer(answer["statusCode"], json.loads(answer["body"]), headers)
+    told = Answer(answer["statusCode"], json.loads(answer["body"]), headers)
+    api_contract.check(method, path, told.status, told.body)
+    return told

@@ -8,6 +8,8 @@ from typing import Any
 
 from duebook.domain.errors import InvalidRequest
 
+JSON_TYPE = "application/json"
+
 LARGEST_BODY = 64 * 1024
 """Bytes of a request body; an own job's payload has half of it at most."""
 DEEPEST = 64
@@ -21,6 +23,12 @@ def text_of(event: Mapping[str, Any]) -> str:
     """The body as text; API Gateway sends it in base64 unless its content type is text. Raises ValueError."""
     body = str(event.get("body") or "")
     return base64.b64decode(body, validate=True).decode() if event.get("isBase64Encoded") else body
+
+
+def is_json(event: Mapping[str, Any]) -> bool:
+    """Whether the body is said to be JSON; of one that is said to be nothing, that is taken for granted."""
+    said = str(event.get("headers", {}).get("content-type") or JSON_TYPE)
+    return said.partition(";")[0].strip().lower() == JSON_TYPE
 
 
 def parsed(text: str) -> Any:
