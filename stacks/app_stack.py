@@ -31,31 +31,34 @@ class AppStack(Stack):
             synthesizer=synthesizer,
             termination_protection=termination_protection,
         )
-        scheduling = Scheduling(
+        self.scheduling = Scheduling(
             self,
             "Scheduling",
-            name=f"duebook-{environment.name}",
+            name=environment.service,
             targets=[data.lifecycle.queue, data.payments.queue],
             dead_letters=data.undelivered,
         )
-        functions = Functions(
+        self.functions = Functions(
             self,
             "Functions",
             data=data,
-            scheduling=scheduling,
+            scheduling=self.scheduling,
             code=service_code(self, environment=environment),
             environment=environment,
         )
-        http = ServiceApi(
-            self, "Http", function=functions.api, environment=environment, webhook=functions.stripe_webhook
+        self.http = ServiceApi(
+            self, "Http", function=self.functions.api, environment=environment, webhook=self.functions.stripe_webhook
         )
         outputs = {
-            "ApiId": http.api.api_id,
-            "ApiUrl": http.api.api_endpoint,
-            "DisputeExecutionsPolicyArn": functions.machine.readers.managed_policy_arn,
-            "DisputeMachineArn": functions.machine.machine.state_machine_arn,
-            "ScheduleGroup": scheduling.group.schedule_group_name,
-            **{f"{group.capitalize()}PolicyArn": policy.managed_policy_arn for group, policy in http.policies.items()},
+            "ApiId": self.http.api.api_id,
+            "ApiUrl": self.http.api.api_endpoint,
+            "DisputeExecutionsPolicyArn": self.functions.machine.readers.managed_policy_arn,
+            "DisputeMachineArn": self.functions.machine.machine.state_machine_arn,
+            "ScheduleGroup": self.scheduling.group.schedule_group_name,
+            **{
+                f"{group.capitalize()}PolicyArn": policy.managed_policy_arn
+                for group, policy in self.http.policies.items()
+            },
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

@@ -26,6 +26,7 @@ from stacks.app_stack import AppStack
 from stacks.bundling import BundlingError
 from stacks.data_stack import DataStack
 from stacks.environments import SETTINGS, Environment, SettingError, environment_from
+from stacks.monitoring_stack import MonitoringStack
 
 OUTPUT = ROOT / "cdk.out"
 
@@ -49,11 +50,20 @@ def build(*, context: Mapping[str, Any] | None = None, outdir: Path | None = Non
         synthesizer=_synthesizer(environment),
         termination_protection=environment.keep,
     )
-    AppStack(
+    service = AppStack(
         app,
         f"{environment.stack_prefix}-App",
         environment=environment,
         data=data,
+        synthesizer=_synthesizer(environment),
+        termination_protection=environment.keep,
+    )
+    MonitoringStack(
+        app,
+        f"{environment.stack_prefix}-Monitoring",
+        environment=environment,
+        data=data,
+        service=service,
         synthesizer=_synthesizer(environment),
         termination_protection=environment.keep,
     )

@@ -19,6 +19,7 @@ STRIPE_SECRETS: Mapping[str, str] = {
 
 _SECRET_NAME = r"[0-9A-Za-z/_+=.@-]{1,512}"
 _SECRET_ARN = rf"arn:[a-z-]+:secretsmanager:[0-9a-z-]+:[0-9]{{12}}:secret:{_SECRET_NAME}-[0-9A-Za-z]{{6}}"
+_ADDRESS = r"[0-9A-Za-z_.+-]{1,64}@([0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?\.)+[A-Za-z]{2,63}"
 _SECRET_ITSELF = re.compile(r"(sk|rk|pk|whsec)_")
 _THIS_MACHINE = r"http://127\.0\.0\.1:[0-9]{1,5}"
 _POLICY_NAME = r"[0-9A-Za-z_+=,.@-]{1,128}"
@@ -56,7 +57,9 @@ class Environment:
     whose schedule was lost waits for the sweeper, beside its grace. `*_concurrency`: the most workers a lane runs at
     once (2 to 1,000). `requests_per_second` and `burst` bound the HTTP API.
     `permissions_boundary`: name or ARN of the managed policy that every role gets as its boundary. `owner` and
-    `cost_center` become tags. `account` and `region`: the only place that this environment may be deployed to.
+    `cost_center` become tags. `alarm_emails`: who is told of alarms by mail. `schedules_quota`: how many schedules the
+    account may have in its region (EventBridge Scheduler, "Quotas": 10,000,000, adjustable).
+    `account` and `region`: the only place that this environment may be deployed to.
     """
 
     name: str
@@ -71,6 +74,8 @@ class Environment:
     sweep_minutes: int = 5
     lifecycle_concurrency: int = 10
     payments_concurrency: int = 5
+    alarm_emails: tuple[str, ...] = ()
+    schedules_quota: int = 10_000_000
     requests_per_second: int = 100
     burst: int = 200
     permissions_boundary: str | None = None
@@ -83,6 +88,11 @@ class Environment:
     def embedded(self) -> bool:
         """Deployed to the embedded AWS on this machine, never to an account."""
         return self.name == "local"
+
+    @property
+    def service(self) -> str:
+        """What the deployment is called by its metrics and its schedules."""
+        return f"duebook-{self.name}"
 
     @property
     def stack_prefix(self) -> str:
@@ -119,7 +129,7 @@ ENVIRONMENTS: Mapping[str, Environment] = {
 }
 
 DEFAULT = "dev"
-SETTINGS = ("env", "payments", "policy", *STRIPE_SECRETS, "stripe_api_base", *_PLAIN)
+SETTINGS = ("env", "payments", "policy", *STRIPE_SECRETS, "stripe_api_base", *_PLAIN, "alarm_emails", "schedules_quota")
 
 
 def environment_from(settings: Mapping[str, Any]) -> Environment:
@@ -140,7 +150,12 @@ def environment_from(settings: Mapping[str, Any]) -> Environment:
             "use -c payments=external"
         )
     paid = replace(
-        environment, payments=payments, policy=_policy(settings.get("policy") or "{}"), **_plain(settings, environment)
+        environment,
+        payments=payments,
+        policy=_policy(settings.get("policy") or "{}"),
+        alarm_emails=_addresses(settings.get("alarm_emails") or ""),
+        schedules_quota=_quota(settings.get("schedules_quota") or environment.schedules_quota),
+        **_plain(settings, environment),
     )
     stripe = {name: settings[name] for name in (*STRIPE_SECRETS, "stripe_api_base") if settings.get(name)}
     if payments != "stripe":
@@ -162,6 +177,26 @@ def _plain(settings: Mapping[str, Any], environment: Environment) -> dict[str, A
         if environment.embedded and name in PLACE:
             raise SettingError(f"-c {name}= is for an AWS account, and the embedded AWS is none")
     return given
+
+
+def _addresses(given: Any) -> tuple[str, ...]:
+    """Mail addresses, apart by commas. What is wrong is named by its place: an address is personal data."""
+    addresses = [address.strip() for address in str(given).split(",")] if given else []
+    for number, address in enumerate(addresses, start=1):
+        if not re.fullmatch(_ADDRESS, address):
+            raise SettingError(f"-c alarm_emails=: number {number} is no mail address; give them as a@b.org,c@d.org")
+    if len({address.lower() for address in addresses}) < len(addresses):
+        raise SettingError("-c alarm_emails=: an address is there twice")
+    return tuple(addresses)
+
+
+def _quota(given: Any) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{2,11}", str(given)):
+        raise SettingError(
+            f"-c schedules_quota={given}: it has to be the number of schedules that Service Quotas allows the account, "
+            "such as 10000000"
+        )
+    return int(given)
 
 
 def _check_secrets(given: Mapping[str, Any]) -> None:

@@ -74,8 +74,7 @@ class ServiceFunction(Construct):
             recursive_loop=lambda_.RecursiveLoop.ALLOW if calls_itself else None,
             environment={
                 "LOG_LEVEL": environment.log_level,
-                "POWERTOOLS_METRICS_NAMESPACE": "Duebook",
-                "POWERTOOLS_SERVICE_NAME": "duebook",
+                "POWERTOOLS_SERVICE_NAME": environment.service,
                 **settings,
             },
         )

@@ -65,6 +65,11 @@ class Functions(Construct):
         self.stripe_webhook = self._stripe_webhook() if environment.stripe_webhook_secret else None
         self._open_the_doors_last()
 
+    @property
+    def each(self) -> list[ServiceFunction]:
+        """Every function, in the order they are made."""
+        return [child for child in self.node.children if isinstance(child, ServiceFunction)]
+
     def _open_the_doors_last(self) -> None:
         """What callers reach is deployed after everything that works on what it writes: no request that new code took
         meets a worker, a workflow or a projector that never heard of it. Nothing behind waits for a door, or CDK would

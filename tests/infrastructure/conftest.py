@@ -41,6 +41,7 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
             folder=outdir,
             data=_template(outdir, environment.name, "Data"),
             app=_template(outdir, environment.name, "App"),
+            monitoring=_template(outdir, environment.name, "Monitoring"),
         )
 
     return by_name

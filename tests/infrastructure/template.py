@@ -28,20 +28,21 @@ class Template:
 
 @dataclass(frozen=True)
 class Synthesized:
-    """An environment's two templates, read together: an import from the data stack is followed to its resource."""
+    """An environment's templates, read together: an import from another stack is followed to its resource."""
 
     environment: Environment
     folder: Path
     data: Template
     app: Template
+    monitoring: Template
 
     @property
-    def templates(self) -> tuple[Template, Template]:
-        return self.data, self.app
+    def templates(self) -> tuple[Template, Template, Template]:
+        return self.data, self.app, self.monitoring
 
     def of_type(self, kind: str) -> dict[str, Resource]:
-        """Logical id to resource, in both templates."""
-        return {**self.data.of_type(kind), **self.app.of_type(kind)}
+        """Logical id to resource, in all templates."""
+        return {name: found for template in self.templates for name, found in template.of_type(kind).items()}
 
     def target(self, value: Json) -> str:
         """The logical id that a reference, an ARN or an import stands for; for an ARN of several parts, the first."""
@@ -68,7 +69,7 @@ class Synthesized:
             case {"Fn::GetAtt": [name, *_]}:
                 yield name
             case {"Fn::ImportValue": exported}:
-                outputs = self.data.body["Outputs"].values()
+                outputs = [*self.data.body["Outputs"].values(), *self.app.body["Outputs"].values()]
                 yield from self._references(
                     next(o["Value"] for o in outputs if o.get("Export", {}).get("Name") == exported)
                 )

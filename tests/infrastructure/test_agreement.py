@@ -11,7 +11,7 @@ from tests.infrastructure.template import Synthesized
 SOURCE = ROOT / "lambdas" / "duebook"
 OPTIONAL = {"POLICY", "STRIPE_API_BASE"}
 STRIPE = {"STRIPE_SECRET_ARN", "STRIPE_WEBHOOK_SECRET_ARN"}
-BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_METRICS_NAMESPACE", "POWERTOOLS_SERVICE_NAME"}
+BY_POWERTOOLS = {"LOG_LEVEL", "POWERTOOLS_SERVICE_NAME"}
 
 
 def test_the_gateway_routes_exactly_what_the_api_answers_and_grants_it_under_the_same_group() -> None:

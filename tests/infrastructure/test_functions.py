@@ -6,7 +6,7 @@ from tests.infrastructure.conftest import STRIPE as STRIPE_SETTINGS
 from tests.infrastructure.conftest import WITHOUT_BUNDLING
 from tests.infrastructure.template import Synthesized
 
-COMMON = {"TABLE_NAME", "POWERTOOLS_SERVICE_NAME", "POWERTOOLS_METRICS_NAMESPACE", "LOG_LEVEL"}
+COMMON = {"TABLE_NAME", "POWERTOOLS_SERVICE_NAME", "LOG_LEVEL"}
 QUEUES = {"LIFECYCLE_QUEUE_URL", "PAYMENTS_QUEUE_URL", "PROJECTION_QUEUE_URL"}
 SCHEDULES = {
     "LIFECYCLE_QUEUE_ARN",

@@ -75,6 +75,8 @@ class Payment:
     account: str | None = None
     of_ref: str | None = None
     parked_since: datetime | None = None
+    unknown_since: datetime | None = None
+    """When it was first sent, whatever epochs followed."""
 
     @property
     def key(self) -> str:
@@ -84,6 +86,12 @@ class Payment:
     @property
     def is_open(self) -> bool:
         return self.status in (Status.INTENT, Status.UNKNOWN)
+
+    def unknown_for(self, now: datetime) -> timedelta | None:
+        """How long nobody knows whether the money moved; None when it is known."""
+        if self.status is not Status.UNKNOWN:
+            return None
+        return now - (self.unknown_since or self.epoch_started_at or self.created_at)
 
     @property
     def is_unsent(self) -> bool:
@@ -200,6 +208,7 @@ def claim(payment: Payment, act: Act, now: datetime, account: str | None = None)
         status=Status.UNKNOWN,
         attempt=payment.attempt + 1,
         epoch_started_at=payment.epoch_started_at or now,
+        unknown_since=payment.unknown_since or now,
         attempted_at=now,
         lease_until=lease,
         next_attempt_at=lease,
@@ -312,6 +321,7 @@ def retry(payment: Payment, now: datetime) -> Payment | None:
                 epoch=payment.epoch + 1,
                 attempt=0,
                 epoch_started_at=None,
+                unknown_since=None,
                 reason=None,
                 look_up_first=False,
                 next_attempt_at=now,

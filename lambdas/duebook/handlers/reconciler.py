@@ -48,6 +48,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     logger.info("reconciled", extra={"run": state.run, "phase": state.phase, "differences": state.differences})
     if state.phase == "done":
         count("ReconcileDifferences", state.differences)
+        count("Schedules", state.schedules_checked)
         close_books(now)
     elif state.rounds < MOST_ROUNDS:
         wiring.client("lambda").invoke(

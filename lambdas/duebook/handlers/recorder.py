@@ -24,8 +24,15 @@ def _record(record: Mapping[str, Any]) -> None:
 
 
 def _tell(recorded: Recorded, message: str) -> None:
-    names = {"dead": "JobsDead", "poison": "PoisonMessages", "retried": "JobsRetried", "ignored": "DeadLettersIgnored"}
-    count(names[recorded.verdict])
+    match recorded.verdict:
+        case "dead":
+            count("JobsDead")
+        case "poison":
+            count("PoisonMessages")
+        case "retried":
+            count("JobsRetried")
+        case _:
+            count("DeadLettersIgnored")
     logger.warning("dead letter", extra={"message_id": message, "verdict": recorded.verdict, "reason": recorded.reason})
 
 

@@ -1,4 +1,4 @@
-"""Every few minutes: wake what is overdue, publish what is stuck."""
+"""Every few minutes: wake what is overdue, publish what is stuck, count what waits for people."""
 
 from typing import Any
 
@@ -21,6 +21,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     count("EventsRepublished", swept.published)
     count("EventsStuck", swept.unpublished)
     count("OldestOverdueJob", swept.oldest.total_seconds(), MetricUnit.Seconds)
+    for waiting in swept.waiting:
+        count("AttentionRows", waiting.rows, kind=waiting.kind)
+        count("OldestAttention", waiting.oldest.total_seconds(), MetricUnit.Seconds, kind=waiting.kind)
     result = {
         "woken": swept.woken,
         "oldest_seconds": int(swept.oldest.total_seconds()),

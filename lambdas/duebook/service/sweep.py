@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 
 from duebook.domain import names
 from duebook.domain.errors import ConditionFailed, Contention
-from duebook.domain.times import iso
+from duebook.domain.times import iso, parse
 from duebook.service import rows
 from duebook.service.bookings import Bookings
 from duebook.service.ports import Bus, Item, Put, Queues, WakeUp
@@ -21,17 +21,32 @@ FIRST_LOOK_BACK = timedelta(days=14)
 MOST_ROWS = 2_000
 PAGE = 100
 STATE = ("#sweeper", "state")
+FOR_PEOPLE = (rows.DEAD, rows.NEEDS_ATTENTION, rows.DISPUTES_IN_REVIEW)
+"""What stands in the attention index until a person acts."""
+MOST_COUNTED = 250
+"""Rows counted a kind and shard: one page each, so that looking costs the same however much has piled up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What of one kind waits for people: how many rows (at most `MOST_COUNTED` a shard), and the oldest's age."""
+
+    kind: str
+    rows: int
+    oldest: timedelta
 
 
 @dataclass(slots=True)
 class Swept:
-    """What one pass did. `oldest`: how long the most overdue job was due, `complete`: nothing was left for later."""
+    """What one pass did. `oldest`: how long the most overdue job was due, `complete`: nothing was left for later.
+    `waiting`: a count for each kind of row that needs a person, none when the time was over before."""
 
     woken: int = 0
     oldest: timedelta = timedelta()
     published: int = 0
     unpublished: int = 0
     complete: bool = True
+    waiting: tuple[Waiting, ...] = ()
 
 
 def sweep(bookings: Bookings, queues: Queues, bus: Bus, time_left: Callable[[], bool] = lambda: True) -> Swept:
@@ -40,7 +55,18 @@ def sweep(bookings: Bookings, queues: Queues, bus: Bus, time_left: Callable[[], 
     swept = Swept()
     _wake_overdue(bookings, queues, now, swept, time_left)
     _publish_stuck(bookings, bus, now, swept, time_left)
+    if time_left():
+        swept.waiting = tuple(_waiting(bookings, kind, now) for kind in FOR_PEOPLE)
     return swept
+
+
+def _waiting(bookings: Bookings, kind: str, now: datetime) -> Waiting:
+    pages = [
+        bookings.table.query_index("attention", f"{kind}#{number}", limit=MOST_COUNTED).items
+        for number in range(rows.ATTENTION_SHARDS)
+    ]
+    since = min((page[0]["attention_sk"].partition("#")[0] for page in pages if page), default=iso(now))
+    return Waiting(kind, sum(len(page) for page in pages), max(now - parse(since), timedelta()))
 
 
 def _wake_overdue(
