@@ -1,7 +1,6 @@
 """The Flask example: own bookings, an outbox, and a consumer that looks at its own state first."""
 
 import contextlib
-import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,6 +18,7 @@ from examples.flask.marketplace import bookings
 from examples.flask.marketplace.consumer import Consumed, consume_once, decide, handle
 from examples.flask.marketplace.models import Booking, Mail, Outbox
 from examples.flask.marketplace.outbox import Relayed, relay_once, send
+from tests.examples.queue import Queue
 from tests.unit.client.fakes import REGION, URL, FixedSession, ScriptedTransport, refusal
 from tests.unit.client.in_process import InProcessService
 
@@ -30,26 +30,6 @@ Sessions = sessionmaker[Session]
 
 class Crash(BaseException):
     """The process is killed."""
-
-
-class Queue:
-    """The events queue: holds what it is given until it is deleted, and shows all of it at every new read."""
-
-    def __init__(self, *events: dict[str, Any]) -> None:
-        self.messages = {f"r-{number}": json.dumps(event) for number, event in enumerate(events)}
-        self._shown = False
-
-    def receive_message(self, **_: Any) -> Any:
-        self._shown = not self._shown
-        return {
-            "Messages": [{"ReceiptHandle": key, "Body": body} for key, body in self.messages.items() if self._shown]
-        }
-
-    def delete_message(self, **given: Any) -> None:
-        del self.messages[given["ReceiptHandle"]]
-
-    def change_message_visibility(self, **_: Any) -> None:
-        """Every message is visible again at the next read anyway."""
 
 
 def _book(web: FlaskClient, event_start: datetime = WEDDING) -> str:
