@@ -14,12 +14,13 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
+from types import FunctionType
 from typing import Any
 
 from ministack import app
 from ministack.core import iam_actions, lambda_runtime, sigv4
 from ministack.core.concurrency import esm_wake
-from ministack.services import dynamodb, eventbridge, lambda_svc, scheduler, sqs, stepfunctions
+from ministack.services import cloudwatch, dynamodb, eventbridge, lambda_svc, scheduler, sqs, stepfunctions
 
 from local import permissions, status, streams
 
@@ -437,6 +438,44 @@ def queues_lose_no_message() -> None:
     eventbridge._dispatch_to_sqs = _holding(lock, eventbridge._dispatch_to_sqs)
 
 
+def embedded_metrics_become_metrics() -> None:
+    """What a function prints in the embedded metric format becomes a metric.
+
+    So on AWS, whatever log group it goes to (CloudWatch user guide, "Embedding
+    metrics within logs"). MiniStack keeps the line as a log event alone. Can go
+    when such a line is found among the metrics, and its alarms are evaluated.
+    """
+    emit = lambda_svc._emit_lambda_logs
+
+    @functools.wraps(emit)
+    def emit_lambda_logs(func: Any, request_id: str, log_text: str, *rest: Any, **options: Any) -> None:
+        emit(func, request_id, log_text, *rest, **options)
+        for line in (log_text or "").splitlines():
+            if line.startswith("{") and '"_aws"' in line:
+                _embedded(json.loads(line))
+
+    lambda_svc._emit_lambda_logs = emit_lambda_logs
+
+
+def alarms_see_their_own_dimensions() -> None:
+    """An alarm is evaluated on the one metric that has exactly its dimensions.
+
+    So on AWS (CloudWatch user guide, "Dimensions": each combination is a metric
+    of its own). MiniStack takes every metric of that name together. Can go when
+    a neighbour's value leaves an alarm alone.
+    """
+    evaluate = cloudwatch._evaluate_alarm
+
+    @functools.wraps(evaluate)
+    def evaluate_alarm(alarm: dict[str, Any]) -> None:
+        dimensions = {each["Name"]: each["Value"] for each in alarm.get("Dimensions", [])}
+        key = (alarm.get("Namespace"), alarm.get("MetricName"), cloudwatch._dims_key(dimensions))
+        own = {key: cloudwatch._metrics.get(key) or []}
+        FunctionType(evaluate.__code__, {**vars(cloudwatch), "_metrics": own})(alarm)
+
+    cloudwatch._evaluate_alarm = evaluate_alarm
+
+
 ALL: tuple[Callable[[], None], ...] = (
     schedules_fire_promptly,
     waits_follow_the_clock,
@@ -460,6 +499,8 @@ ALL: tuple[Callable[[], None], ...] = (
     table_streams_give_up,
     table_streams_keep_their_records,
     queues_lose_no_message,
+    embedded_metrics_become_metrics,
+    alarms_see_their_own_dimensions,
 )
 
 _token: contextvars.ContextVar[str | None] = contextvars.ContextVar("callback token", default=None)
@@ -601,6 +642,23 @@ def _passing(change: Callable[..., Response]) -> Callable[..., Response]:
         return change(name, request)
 
     return passing
+
+
+def _embedded(document: dict[str, Any]) -> None:
+    """Store each metric of a document in the embedded metric format, and evaluate the alarms on it."""
+    at = document["_aws"]["Timestamp"] / 1000
+    for directive in document["_aws"]["CloudWatchMetrics"]:
+        namespace, names = directive["Namespace"], [each["Name"] for each in directive["Metrics"]]
+        for dimensions in directive["Dimensions"]:
+            at_place = {name: document[name] for name in dimensions}
+            for each in directive["Metrics"]:
+                found = document[each["Name"]]
+                values = found if isinstance(found, list) else [found]
+                unit = each.get("Unit", "None")
+                cloudwatch._store_datum(namespace, each["Name"], at_place, at, unit, None, values, None, None)
+        for alarm in list(cloudwatch._alarms.values()):
+            if alarm.get("Namespace") == namespace and alarm.get("MetricName") in names:
+                cloudwatch._evaluate_alarm(alarm)
 
 
 def _bury(target: dict[str, Any], rule: dict[str, Any], *, reason: str) -> None:

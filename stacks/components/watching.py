@@ -39,8 +39,8 @@ def lateness(alarms: Alarms, *, data: DataStack, environment: Environment) -> No
         periods=2,
         of=3,
         page=True,
-        why="A job is overdue by 15 minutes in two of three sweeps: neither its schedule nor the sweeper got it done. No "
-        "data is no verdict here: sweeper-silent tells that.",
+        why="A job is overdue by 15 minutes in two of three sweeps: neither its schedule nor the sweeper got it done. "
+        "No data is no verdict here: sweeper-silent tells that.",
     )
     alarms.watch(
         "sweeper-silent",

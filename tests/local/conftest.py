@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from ministack import app
 from ministack.core import iam_actions, lambda_runtime, sigv4
-from ministack.services import eventbridge, lambda_svc, scheduler, stepfunctions
+from ministack.services import cloudwatch, eventbridge, lambda_svc, scheduler, stepfunctions
 
 _SHIMMED = (
     app,
@@ -13,6 +13,7 @@ _SHIMMED = (
     lambda_runtime,
     lambda_runtime.Worker,
     sigv4,
+    cloudwatch,
     eventbridge,
     lambda_svc,
     scheduler,

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from ministack import app
 from ministack.core import iam_actions, iam_evaluator, lambda_runtime, sigv4
-from ministack.services import dynamodb, eventbridge, lambda_svc, scheduler, sqs, stepfunctions
+from ministack.services import cloudwatch, dynamodb, eventbridge, lambda_svc, scheduler, sqs, stepfunctions
 
 from local import shims
 
@@ -149,6 +149,14 @@ def _deletes_without_a_lock() -> bool:
     return "_queues_lock" not in deletes + inspect.getsource(eventbridge._dispatch_to_sqs)
 
 
+def _leaves_embedded_metrics_in_the_log() -> bool:
+    return _sweeps_counted() == {}
+
+
+def _mixes_dimensions() -> bool:
+    return _state_after_a_neighbours_value() == "ALARM"
+
+
 GAPS: dict[Callable[[], None], Callable[[], bool]] = {
     shims.schedules_fire_promptly: _looks_rarely,
     shims.waits_follow_the_clock: _sleeps_through,
@@ -172,6 +180,8 @@ GAPS: dict[Callable[[], None], Callable[[], bool]] = {
     shims.table_streams_give_up: _retries_table_changes_for_ever,
     shims.table_streams_keep_their_records: _drops_changes_without_a_lock,
     shims.queues_lose_no_message: _deletes_without_a_lock,
+    shims.embedded_metrics_become_metrics: _leaves_embedded_metrics_in_the_log,
+    shims.alarms_see_their_own_dimensions: _mixes_dimensions,
 }
 
 
@@ -362,12 +372,56 @@ def test_a_plain_request_counts_as_encrypted() -> None:
     assert iam_evaluator._request_origin.get() == ("127.0.0.1", True)
 
 
+def test_what_a_function_prints_in_the_embedded_metric_format_is_a_metric_with_its_dimensions() -> None:
+    shims.embedded_metrics_become_metrics()
+    assert _sweeps_counted() == {"service=duebook-test": [2.0, 3.0]}
+
+
+def test_a_neighbours_value_leaves_an_alarm_alone_and_its_own_does_not() -> None:
+    shims.alarms_see_their_own_dimensions()
+    assert _state_after_a_neighbours_value() == "INSUFFICIENT_DATA"
+    assert _state_after_a_neighbours_value(kind="dead") == "ALARM"
+
+
 def test_a_raising_functions_error_type_is_its_class() -> None:
     shims.python_errors_keep_their_class()
     assert _error_type_of_a_raising_function() == "NotNow"
 
 
 # --- helpers
+
+
+def _sweeps_counted() -> dict[str, list[float]]:
+    """The values of a metric by dimensions, after a function printed a document that holds it."""
+    cloudwatch._metrics.clear()
+    directive = {"Namespace": "Duebook", "Dimensions": [["service"]], "Metrics": [{"Name": "JobsSwept"}]}
+    stamp = {"Timestamp": int(time.time() * 1000), "CloudWatchMetrics": [directive]}
+    document = {"_aws": stamp, "service": "duebook-test", "JobsSwept": [2.0, 3.0]}
+    printed = "\n".join(("plain text", '{"message": "swept"}', json.dumps(document)))
+    lambda_svc._emit_lambda_logs({"FunctionName": "sweeper"}, "request", printed, False, 1)
+    return {
+        ",".join(f"{name}={value}" for name, value in points[0]["Dimensions"].items()): [p["Value"] for p in points]
+        for points in cloudwatch._metrics.values()
+    }
+
+
+def _state_after_a_neighbours_value(kind: str = "outbox") -> str:
+    """Of an alarm on the dead rows, after a value of `kind`."""
+    cloudwatch._metrics.clear()
+    cloudwatch.record_metric("Duebook", "AttentionRows", 5, dimensions={"kind": kind})
+    alarm = {
+        "AlarmName": "attention.dead",
+        "Namespace": "Duebook",
+        "MetricName": "AttentionRows",
+        "Dimensions": [{"Name": "kind", "Value": "dead"}],
+        "Statistic": "Maximum",
+        "Threshold": 1,
+        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+        "StateValue": "INSUFFICIENT_DATA",
+    }
+    cloudwatch._evaluate_alarm(alarm)
+    return str(alarm["StateValue"])
+
 
 _CALLBACKS = (
     shims.every_attempt_has_its_token,
