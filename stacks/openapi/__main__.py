@@ -1,14 +1,18 @@
-"""`python -m stacks.openapi`: write the HTTP API's OpenAPI document anew."""
+"""`python -m stacks.openapi`: write the HTTP API's OpenAPI document and its reference page anew."""
+
+import json
 
 from stacks import ROOT
-from stacks.openapi import FILE, text
+from stacks.openapi import FILE, reference, text
 
 
 def main() -> None:
-    """Write it; say where."""
+    """Write both; say where."""
     FILE.parent.mkdir(parents=True, exist_ok=True)
-    FILE.write_text(text(), encoding="utf-8")
-    print(FILE.relative_to(ROOT))
+    written = text()
+    for file, content in ((FILE, written), (reference.PAGE, reference.render(json.loads(written)))):
+        file.write_text(content, encoding="utf-8")
+        print(file.relative_to(ROOT))
 
 
 if __name__ == "__main__":

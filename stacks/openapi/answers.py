@@ -12,6 +12,7 @@ from typing_extensions import TypedDict  # pydantic wants it before Python 3.12
 
 from duebook.domain.booking import Role, State
 from duebook.domain.dispute import Decider, DisputeStatus, OfferAnswer, Reply
+from duebook.domain.explain import Verdict
 from duebook.domain.ledger import ACCOUNTS
 from duebook.domain.names import BOOKING_ID, DISPUTE_ID, JOB_NAME, LANES, OPAQUE_ID, PAYMENT_ID
 from duebook.domain.payment import Kind, Status
@@ -205,6 +206,31 @@ class JobRedriven(JobRow):
     """`done`: it was due, and this request did it."""
 
     status: Literal["pending", "dead", "done"]
+
+
+class ExplainedStep(TypedDict):
+    type: str
+    reason: str
+    at: Annotated[Instant, Field(description="Its planned instant.")]
+
+
+class NextJob(TypedDict):
+    job: JobName
+    run_at: Instant
+
+
+class Explanation(TypedDict):
+    """What a wake-up of the booking would do now, and why the job acts, waits, is blocked or is absent."""
+
+    booking_id: BookingId
+    job: JobName
+    at: Instant
+    state: State | None
+    row: Job | None
+    verdict: Verdict
+    reason: Annotated[str, Field(description="A sentence for people.")]
+    steps: Annotated[list[ExplainedStep], Field(description="What would happen now, in order.")]
+    next: Annotated[NextJob | None, Field(description="The earliest pending job after these steps.")]
 
 
 class JobChanged(TypedDict):
@@ -517,6 +543,7 @@ ANSWERS: Mapping[str, Any] = {
     "appeal": DisputeChanged,
     "withdraw": DisputeChanged,
     "get_dead_letters": DeadLetters,
+    "explain_job": Explanation,
     "redrive": JobRedriven,
     "start_reconcile": ReconcileStarted,
     "get_reconcile": ReconcileReport,

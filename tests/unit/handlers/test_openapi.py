@@ -11,8 +11,9 @@ from duebook.domain.errors import AwsFailure, Throttled
 from duebook.handlers.api.body import LARGEST_BODY
 from stacks import openapi
 from stacks.components.routes import ROUTES
+from stacks.openapi import reference
 from stacks.openapi.examples import EXAMPLES, PARAMETERS
-from tests.unit import api_contract
+from tests import api_contract
 from tests.unit.builders import AUGUST, DAY, HOUR
 from tests.unit.handlers.api_events import Answer, call
 from tests.unit.world import World
@@ -41,6 +42,13 @@ def send(name: str, body: Any = None, **more: Any) -> Answer:
 
 def test_the_committed_document_is_the_one_that_the_code_makes() -> None:
     assert openapi.FILE.read_text(encoding="utf-8") == openapi.text(), "run `make openapi` and commit what it writes"
+
+
+def test_the_committed_reference_is_made_from_it_and_names_every_route_and_shape() -> None:
+    page = reference.PAGE.read_text(encoding="utf-8")
+    assert page == reference.render(DOCUMENT), "run `make openapi` and commit what it writes"
+    assert not [path for method, path, _ in OPERATIONS.values() if f"`{method} {path}`" not in page]
+    assert not [name for name in DOCUMENT["components"]["schemas"] if f"\n### {name}\n" not in page]
 
 
 def test_it_is_valid_openapi_3_1_and_every_schema_in_it_is_valid() -> None:
@@ -104,6 +112,7 @@ def test_the_examples_are_a_story_that_the_service_accepts(world: World, monkeyp
     monkeypatch.setenv("RECONCILER_FUNCTION", "reconciler")
     world.use_external_payments()
     play("put_booking", "put_job", "put_chef", "accept", "pay_booking", "move", "get_due")
+    assert play("explain_job").body["verdict"] == "waits"
     assert play("redrive").body["generation"] > 1
     play("delete_job")
     world.travel_to(AUGUST + 106 * DAY + 20 * HOUR)
