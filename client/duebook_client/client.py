@@ -25,6 +25,7 @@ from duebook_client.models import (
     DeadLetter,
     Dispute,
     DisputeHistory,
+    Explanation,
     HistoryEntry,
     Job,
     JobChange,
@@ -475,6 +476,10 @@ class Duebook:
     def dead_letters(self, *, kind: str = "dead", page_size: int = 100) -> Iterator[DeadLetter]:
         """What a person has to look at, the longest waiting first. `kind`: dead, needs_attention, outbox."""
         return self._pages("/dead-letters", {"kind": kind}, "dead_letters", models.read_dead_letter, page_size)
+
+    def explain(self, booking_id: str, job: str) -> Explanation:
+        """What a wake-up would do now, and why this job acts, waits, is blocked or is absent. Nothing is done."""
+        return models.read_explanation(self._fields("GET", f"{_job_path(booking_id, job)}/explain"))
 
     def redrive(
         self,

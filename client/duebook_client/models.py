@@ -176,6 +176,37 @@ class JobChange:
 
 
 @dataclass(frozen=True, slots=True)
+class ExplainedStep:
+    """A step that a wake-up would take now; `at`: its planned instant."""
+
+    type: str
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What a wake-up of the booking would do at `at`, and why the job acts or not. verdict: acts, waits, blocked or
+    absent.
+
+    `row`: the job as it is, None where there is none. `steps`: what would happen, in order. `next_job`, `next_run_at`:
+    the earliest pending job after them.
+    """
+
+    booking_id: str
+    job: str
+    at: datetime
+    state: str | None
+    row: Job | None
+    verdict: str
+    reason: str
+    steps: tuple[ExplainedStep, ...]
+    next_job: str | None
+    next_run_at: datetime | None
+    raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Cause:
     """What made it happen: source schedule, sweep, queue or api; of a wake-up, its job and generation."""
 
@@ -427,6 +458,25 @@ def read_job(fields: Fields) -> Job:
         generation=fields.whole("generation"),
         lane=fields.text("lane"),
         reason=fields.text_or_none("reason"),
+        raw=fields.raw,
+    )
+
+
+def read_explanation(fields: Fields) -> Explanation:
+    row, following = fields.part_or_none("row"), fields.part_or_none("next")
+    return Explanation(
+        booking_id=fields.text("booking_id"),
+        job=fields.text("job"),
+        at=fields.instant("at"),
+        state=fields.text_or_none("state"),
+        row=None if row is None else read_job(row),
+        verdict=fields.text("verdict"),
+        reason=fields.text("reason"),
+        steps=tuple(
+            ExplainedStep(step.text("type"), step.text("reason"), step.instant("at")) for step in fields.parts("steps")
+        ),
+        next_job=None if following is None else following.text("job"),
+        next_run_at=None if following is None else following.instant("run_at"),
         raw=fields.raw,
     )
 

@@ -15,7 +15,7 @@ from duebook.domain.errors import Throttled
 from duebook.domain.names import LIFECYCLE, PAYMENTS
 from duebook.domain.policy import Policy
 from duebook.service.bookings import Bookings
-from duebook.service.ports import Bus, PaymentProvider, Queues, Schedules, SignedEvents
+from duebook.service.ports import Bus, Manner, PaymentProvider, Queues, Schedules, SignedEvents
 from duebook.settings import setting
 
 if TYPE_CHECKING:
@@ -92,6 +92,13 @@ def provider() -> PaymentProvider:
             return stripe_payments()
         case other:
             raise ValueError(f"PAYMENTS is {other!r}; it must be external, ledger or stripe")
+
+
+def manner() -> Manner:
+    """How payments go here, for the API: it calls no provider, so it has no key of one."""
+    from duebook.adapters.payments import STRIPE
+
+    return STRIPE if setting("PAYMENTS") == "stripe" else provider()
 
 
 @cache

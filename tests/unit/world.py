@@ -100,6 +100,7 @@ class World:
             "queues": lambda: self.queues,
             "bus": lambda: self.bus,
             "provider": lambda: self.provider,
+            "manner": lambda: self.provider,
             "disputes": lambda: self.disputes,
             "default_policy": lambda: self.policy,
             "client": lambda service: {"lambda": self.functions}[service],

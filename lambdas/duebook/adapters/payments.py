@@ -3,12 +3,25 @@
 import contextlib
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 
 from duebook.domain.errors import ConditionFailed
 from duebook.domain.payment import Asked, Done, Kind, Mismatched, Movement, Outcome, Payment
 from duebook.domain.times import iso
 from duebook.service.ports import If, Put, Table, every
+
+
+@dataclass(frozen=True, slots=True)
+class PaidThrough:
+    """A provider's manner without the provider: for a function that calls none and is not trusted with its key."""
+
+    by_event: bool
+    needs_account: bool
+
+
+STRIPE = PaidThrough(by_event=False, needs_account=True)
+"""As `StripePayments` says of itself."""
 
 
 class ExternalPayments:

@@ -118,6 +118,14 @@ class Outside:
     is_back: bool = False
 
 
+class Stop(StrEnum):
+    """Why nothing is decided about the payout now. Each ends by itself, and the payout is planned as if it had never
+    been."""
+
+    DISPUTE = "dispute"
+    CHARGEBACK = "chargeback"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engagement:
     """What a managed booking is about; an id that only holds own jobs has none."""
@@ -176,6 +184,12 @@ class Engagement:
     def is_frozen(self) -> bool:
         """A chargeback is open: neither payout nor refund goes."""
         return any(item.is_open for item in self.outside.values())
+
+    @property
+    def stops(self) -> tuple[Stop, ...]:
+        """What stops the payout now; empty: it is decided at its ordinary instant."""
+        found = {Stop.DISPUTE: self.is_disputed, Stop.CHARGEBACK: self.is_frozen}
+        return tuple(stop for stop, stands in found.items() if stands)
 
     @property
     def is_settled(self) -> bool:
@@ -260,7 +274,7 @@ def lifecycle_jobs(engagement: Engagement) -> dict[str, datetime]:
             pass
     if engagement.state in (State.PAID, State.EVENT_CLOSED) and not engagement.is_disputed:
         jobs["complete_order"] = engagement.complete_at
-    if engagement.state in PAYABLE and not engagement.is_disputed and not engagement.is_frozen:
+    if engagement.state in PAYABLE and not engagement.stops:
         jobs["release_payment"] = engagement.release_at
     if engagement.dispute is not None and engagement.dispute.watch_at is not None:
         jobs[WATCH_DISPUTE] = engagement.dispute.watch_at

@@ -4,7 +4,7 @@ Each returns a `Step` (the booking after, and what to tell), None when it alread
 `InvalidRequest`. Deadlines are half-open: an act counts strictly before its deadline.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ from duebook.domain.booking import (
     own_run_at,
     replanned,
 )
-from duebook.domain.errors import InvalidRequest, Refused
+from duebook.domain.errors import InvalidRequest, Permanent, Refused
 from duebook.domain.names import LIFECYCLE_JOBS, pay_job, payment_id
 from duebook.domain.payment import Kind, Payment, Status
 from duebook.domain.times import HORIZON, Moment, iso
@@ -37,6 +37,8 @@ T = TypeVar("T")
 CLOCK_SKEW = timedelta(minutes=5)
 LATE_REQUEST = timedelta(days=1)
 """An own job may be this much in the past when it is asked for (an outbox that lagged); it is then due at once."""
+MOST_STEPS = MOST_OWN_JOBS + 10
+"""More transitions than a booking can have due at once: a loop beyond it is a bug."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,18 @@ def advance(booking: Booking, now: datetime) -> Step | None:
             assert booking.engagement is not None
             return _timed(booking, booking.engagement, job, run_at, now)
     return None
+
+
+def everything_due(booking: Booking, now: datetime) -> Iterator[Step]:
+    """`advance` until nothing is due: every step that a wake-up at `now` takes, in order. Each is taken from the one
+    before it, so whoever commits them one by one may stop at any. Raises `Permanent` when there is no end to it."""
+    for _ in range(MOST_STEPS):
+        step = advance(booking, now)
+        if step is None:
+            return
+        yield step
+        booking = step.booking
+    raise Permanent(f"{booking.booking_id} had more than {MOST_STEPS} transitions due at once")
 
 
 def refresh(booking: Booking, now: datetime) -> Step | None:

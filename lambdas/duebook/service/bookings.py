@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from duebook.domain.booking import MOST_OWN_JOBS, Booking
-from duebook.domain.errors import ConditionFailed, Contention, InvalidRequest, NotFound, Permanent, VersionConflict
+from duebook.domain.booking import Booking
+from duebook.domain.errors import ConditionFailed, Contention, InvalidRequest, NotFound, VersionConflict
 from duebook.domain.names import parent, payment_id
 from duebook.domain.payment import Payment
 from duebook.domain.times import iso
-from duebook.domain.transitions import Step, advance, refresh
+from duebook.domain.transitions import Step, everything_due, refresh
 from duebook.service import rows
 from duebook.service.ports import Delete, If, Item, Put, Table, Write
 from duebook.service.rows import Cause
@@ -19,8 +19,6 @@ Clock = Callable[[], datetime]
 
 MOST_TRIES = 6
 """How often a change is decided again after another one came first; then `VersionConflict`."""
-MOST_STEPS = MOST_OWN_JOBS + 10
-"""More transitions than a booking can have due at once: a loop beyond it is a bug."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +93,9 @@ class Bookings:
         """Every transition that is due, in order, each its own transaction. Raises `ConditionFailed` when outrun."""
         if booking is None:
             return None
-        for _ in range(MOST_STEPS):
-            step = advance(booking, now)
-            if step is None:
-                return booking
+        for step in everything_due(booking, now):
             booking = self.commit(booking, step, cause)
-        raise Permanent(f"{booking.booking_id} had more than {MOST_STEPS} transitions due at once")
+        return booking
 
     def refreshed(self, booking: Booking, cause: Cause, now: datetime) -> Booking:
         """Job rows as today's code derives them: what changed code renamed, dropped or added is put right here."""

@@ -30,7 +30,7 @@ from duebook.domain.payment import (
 from duebook.domain.transitions import Step, engaged, payment_step, retried
 from duebook.service import chefs
 from duebook.service.bookings import MOST_TRIES, Bookings
-from duebook.service.ports import PaymentProvider, Queues, WakeUp
+from duebook.service.ports import Manner, PaymentProvider, Queues, WakeUp
 from duebook.service.rows import Cause
 from duebook.service.wake import Woken, wake, wake_at
 
@@ -115,7 +115,7 @@ def _send(
 
     A payment that is under a claim already was looked up and not found: it goes under a new epoch.
     """
-    payment = _of_payout(bookings, booking, payment)
+    payment = of_payout(bookings, booking, payment)
     chef, switch = chefs.load(bookings.table, payment.chef_id), chefs.switch(bookings.table)
     guards = chefs.guards(chef, switch) if payment.kind is Kind.PAYOUT else ()
     frozen = engaged(booking).is_frozen
@@ -137,7 +137,7 @@ def _send(
     return _record(bookings, claimed, outcome, cause), outcome
 
 
-def _of_payout(bookings: Bookings, booking: Booking, payment: Payment) -> Payment:
+def of_payout(bookings: Bookings, booking: Booking, payment: Payment) -> Payment:
     """A reversal with the provider's id of what it takes back: the latest payout that was done and is large enough."""
     if payment.kind is not Kind.REVERSAL or payment.of_ref is not None:
         return payment
@@ -225,9 +225,7 @@ def press(bookings: Bookings, payment_id: str, actor: Actor | None, why: str | N
     return bookings.payment(payment_id), applied
 
 
-def result(
-    bookings: Bookings, provider: PaymentProvider, payment_id: str, outcome: Done | Failed
-) -> tuple[Payment, bool]:
+def result(bookings: Bookings, provider: Manner, payment_id: str, outcome: Done | Failed) -> tuple[Payment, bool]:
     """The marketplace's answer to a payment it was asked for. The same again is fine, another one is refused."""
     if not provider.by_event:
         raise Refused("answered_by_provider", "this payment is answered by its provider, not by the API")

@@ -190,14 +190,20 @@ class Bus(Protocol):
         """
 
 
-class PaymentProvider(Protocol):
+class Manner(Protocol):
+    """How a provider is paid through, as far as it decides what is done with a payment."""
+
+    @property
+    def by_event(self) -> bool:
+        """True when the provider is asked by our event and answers through the API (no call, no look-up)."""
+
+    @property
+    def needs_account(self) -> bool:
+        """True when a payout needs the chef's connected account (`payment.account`)."""
+
+
+class PaymentProvider(Manner, Protocol):
     """Who moves money. No method raises for an answer of the provider: an `Outcome` says what is known."""
-
-    by_event: bool
-    """True when the provider is asked by our event and answers through the API (no call, no look-up)."""
-
-    needs_account: bool
-    """True when a payout needs the chef's connected account (`payment.account`)."""
 
     def send(self, payment: Payment, now: datetime) -> Outcome:
         """Transfer a payout, refund a charge or reverse the transfer `of_ref`, with the key `payment.key`."""
@@ -223,7 +229,7 @@ class Workflow(Protocol):
     """The dispute's Step Functions state machine; an execution is named `<dispute_id>-<run>`."""
 
     def start(self, dispute_id: str, run: int) -> bool:
-        """Start that run; False when its name is taken (it runs, or ran within the last 90 days)."""
+        """Start that run, or find it running; False when it ran within the last 90 days and has ended."""
 
     def is_running(self, dispute_id: str, run: int) -> bool:
         """Whether that run waits or works now."""

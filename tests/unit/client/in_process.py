@@ -106,6 +106,7 @@ def in_process_service() -> Iterator[InProcessService]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wiring, "bookings", lambda: service.bookings)
         patch.setattr(wiring, "provider", ExternalPayments)
+        patch.setattr(wiring, "manner", ExternalPayments)
         patch.setattr(wiring, "default_policy", Policy)
         yield service
 

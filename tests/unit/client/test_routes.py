@@ -32,6 +32,10 @@ CHEF_JSON = {"role": "chef", "id": "ch-1"}
 CHANGE = {**JOB, "applied": True}
 PAGE = {"cursor": None}
 JOB_PATH = "/bookings/b1/jobs/remind_guest"
+EXPLANATION: dict[str, Any] = {
+    **{"booking_id": "b1", "job": "remind_guest", "at": "2026-11-12T09:00:00.000Z", "state": None, "row": None},
+    **{"verdict": "absent", "reason": "nobody asked for such a job", "steps": [], "next": None},
+}
 
 
 @pytest.mark.parametrize(
@@ -205,6 +209,7 @@ JOB_PATH = "/bookings/b1/jobs/remind_guest"
             {},
             {"actor": CHEF_JSON, "reason": "fixed"},
         ),
+        (lambda c: c.explain("b1", "remind_guest"), EXPLANATION, "GET", f"{JOB_PATH}/explain", {}, None),
         (lambda c: c.start_reconcile(), {"started": True, "run": "r-1"}, "POST", "/reconcile", {}, None),
         (lambda c: c.reconcile_report(), REPORT, "GET", "/reconcile", {}, None),
         (

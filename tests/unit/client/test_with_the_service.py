@@ -196,3 +196,20 @@ def test_a_dead_job_that_is_due_is_done_by_the_redrive_itself(service: InProcess
 def test_without_a_reconcile_run_there_is_no_report(due: Duebook) -> None:
     with pytest.raises(NotFound):
         due.reconcile_report()
+
+
+def test_a_job_is_explained_with_what_would_happen_and_what_comes_next(due: Duebook, service: InProcessService) -> None:
+    _paid(due)
+    told = due.explain("b1", "release_payment")
+    assert (told.state, told.verdict, told.steps, told.next_job) == ("paid", "waits", (), "close_event")
+    assert told.row == next(job for job in due.jobs("b1") if job.job == "release_payment")
+    service.now = told.next_run_at or service.now
+    told = due.explain("b1", "close_event")
+    assert (told.verdict, told.at, told.next_job) == ("acts", service.now, "complete_order")
+    (step,) = told.steps
+    assert (step.type, step.reason, step.at) == ("booking.event_closed", "the event has ended", service.now)
+    assert due.booking("b1").state == "paid"
+    absent = due.explain("b1", "survey")
+    assert (absent.verdict, absent.row) == ("absent", None)
+    with pytest.raises(NotFound):
+        due.explain("nobody", "survey")

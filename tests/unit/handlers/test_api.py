@@ -5,7 +5,9 @@ import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from duebook import wiring
 from duebook.domain.errors import AwsFailure, Contention, Throttled
 from duebook.handlers.api.body import DEEPEST
 from tests.unit.builders import AUGUST, DAY, END, HOUR, RELEASE, START
@@ -107,6 +109,38 @@ def test_pending_work_of_a_window_is_listed_and_paged(world: World) -> None:
     rest = call("GET", "/jobs", query=WINDOW | {"job": "close_event", "limit": "3", "cursor": first["cursor"]}).body
     assert [job["booking_id"] for job in first["jobs"] + rest["jobs"]] == ["b0", "b1", "b2", "b3"]
     assert rest["cursor"] is None
+
+
+def test_an_explanation_shows_the_row_the_steps_and_the_next_job(world: World) -> None:
+    world.paid()
+    world.now = END
+    assert call("GET", "/bookings/b1/jobs/close_event/explain").body == {
+        "booking_id": "b1",
+        "job": "close_event",
+        "at": "2026-11-14T21:00:00.000Z",
+        "state": "paid",
+        "row": call("GET", "/bookings/b1/jobs").body["jobs"][0],
+        "verdict": "acts",
+        "reason": "it is due since 2026-11-14T21:00:00.000Z: the event has ended",
+        "steps": [{"type": "booking.event_closed", "reason": "the event has ended", "at": "2026-11-14T21:00:00.000Z"}],
+        "next": {"job": "complete_order", "run_at": "2026-11-15T00:00:00.000Z"},
+    }
+    absent = call("GET", "/bookings/b1/jobs/survey/explain").body
+    assert (absent["verdict"], absent["row"], len(absent["steps"])) == ("absent", None, 1)
+    assert call("GET", "/bookings/b2/jobs/survey/explain").error == ("not_found", None)
+
+
+def test_stripe_s_payments_are_answered_by_stripe_and_not_by_this_route(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kind: the API asked for the provider itself, whose key it is not told, and answered 500."""
+    world.paid()
+    world.travel_to(RELEASE + HOUR)
+    monkeypatch.undo()
+    monkeypatch.setenv("PAYMENTS", "stripe")
+    monkeypatch.setattr(wiring, "bookings", lambda: world.bookings)
+    answer = call("POST", "/payments/b1.p1/result", {"status": "done", "provider_ref": "tr_1"})
+    assert (answer.status, answer.error[0]) == (409, "answered_by_provider")
 
 
 def test_the_idempotency_key_is_taken_from_its_header_in_any_case(world: World) -> None:
@@ -498,3 +532,58 @@ def test_an_operator_cancels_days_after_the_event_while_the_money_is_still_held(
     answer = call("POST", "/bookings/b1/cancel", {"actor": {"role": "operator"}, "refund_minor": 30_000})
     assert (answer.body["state"], answer.body["refunded_minor"]) == ("cancelled", 30_000)
     assert world.now > START
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "multipart/form-data",
+        "multipart/form-data; boundary=b",
+        "application/x-www-form-urlencoded",
+        "application/json-seq",
+        "text/plain",
+    ],
+)
+def test_only_json_is_read_though_the_router_could_read_forms(world: World, content_type: str) -> None:
+    """A form without its boundary was a 500, and a form's field was taken as if it were JSON."""
+    for body in ("reason=menu", "--b\r\n\r\n--b--", json.dumps({"reason": "menu"})):
+        answer = call("POST", "/payouts/pause", body, headers={"content-type": content_type})
+        assert (answer.status, answer.error) == (415, ("unsupported_content_type", "Content-Type"))
+    assert call("GET", "/payouts").body["paused"] is False
+
+
+def test_without_a_body_it_does_not_matter_what_it_is_said_to_be(world: World) -> None:
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    assert call("POST", "/payouts/pause", headers=form).status == 200
+    assert call("POST", "/payouts/resume", headers=form).status == 200
+
+
+def test_what_comes_with_a_read_is_not_looked_at(world: World) -> None:
+    call("PUT", "/bookings/b1", WEDDING)
+    for body in ("{", "x" * 70_000):
+        assert call("GET", "/bookings/b1", body, headers={"content-type": "text/plain"}).status == 200
+    assert call("GET", "/bookings/b1", "/w==", base64=True).status == 200
+
+
+def test_a_reconcile_run_that_lambda_does_not_start_now_is_an_answer_to_try_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a 500, whatever Lambda had answered."""
+    monkeypatch.setenv("RECONCILER_FUNCTION", "reconciler")
+    for code, status in (("TooManyRequestsException", 429), ("ServiceException", 503)):
+
+        def refuse(code: str = code, **_: Any) -> Any:
+            raise ClientError({"Error": {"Code": code}}, "Invoke")
+
+        monkeypatch.setattr(world.functions, "invoke", refuse)
+        assert call("POST", "/reconcile").status == status
+
+
+def test_a_day_of_a_provider_that_cannot_be_asked_says_so(world: World) -> None:
+    """Both fields were missing from the answer."""
+    world.use_external_payments()
+    world.paid()
+    world.travel_to(RELEASE + 2 * DAY)
+    world.reconcile()
+    answer = call("GET", "/ledger/reconciliation", query={"day": RELEASE.date().isoformat()})
+    assert (answer.body["provider"], answer.body["difference"]) == (None, None)

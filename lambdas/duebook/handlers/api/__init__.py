@@ -24,6 +24,7 @@ from duebook.handlers.support import count, logger, metrics
 from duebook.service import chefs, ledger, pay, queries, reconcile
 from duebook.service.bookings import Key
 from duebook.service.commands import Commands, DisputeCommands, canonical_hash
+from duebook.service.explain import explain
 from duebook.service.ports import Item
 from duebook.settings import setting
 
@@ -186,7 +187,7 @@ def payment_result(payment_id: PaymentId, body: Annotated[models.ResultIn, Body(
     """The marketplace's answer to a payment it was asked for by event."""
     outcome: Done | Failed
     outcome = Done(body.provider_ref or "") if body.status == "done" else Failed(body.reason or "")
-    _, applied = pay.result(wiring.bookings(), wiring.provider(), payment_id, outcome)
+    _, applied = pay.result(wiring.bookings(), wiring.manner(), payment_id, outcome)
     return _payment(payment_id) | {"applied": applied}
 
 
@@ -337,6 +338,12 @@ def get_dead_letters(
     listing = queries.attention(table, kind, cursor=cursor, limit=limit)
     found = queries.whole_payments(table, listing.items)
     return {"dead_letters": [views.attention(row, kind) for row in found], "cursor": listing.cursor}
+
+
+@app.get("/bookings/<booking_id>/jobs/<job>/explain", tags=["operations"])
+def explain_job(booking_id: BookingId, job: JobName) -> Json:
+    """What a wake-up would do now, and why this job acts, waits, is blocked or is not there. Nothing is done."""
+    return views.explanation(explain(wiring.bookings(), wiring.manner(), booking_id, job))
 
 
 @app.post("/bookings/<booking_id>/jobs/<job>/redrive", tags=["operations"])

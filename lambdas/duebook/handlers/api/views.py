@@ -13,6 +13,7 @@ from duebook.domain.money import shown
 from duebook.domain.times import Moment, iso
 from duebook.service import rows
 from duebook.service.codec import encode
+from duebook.service.explain import Explanation
 from duebook.service.ports import Item
 from duebook.service.reconcile import Report
 
@@ -84,6 +85,23 @@ def booking(value: Booking, payments: list[Item]) -> View:
 
 def job(row: Mapping[str, Any]) -> View:
     return {name: row.get(name) for name in JOB_FIELDS}
+
+
+def explanation(value: Explanation) -> View:
+    foreseen = value.foreseen
+    return {
+        "booking_id": foreseen.before.booking_id,
+        "job": value.job,
+        "at": iso(foreseen.at),
+        "state": foreseen.before.state,
+        "row": value.row and job(value.row),
+        "verdict": value.told.verdict,
+        "reason": value.told.reason,
+        "steps": [
+            {"type": step.type, "reason": step.reason, "at": iso(step.due or step.at)} for step in foreseen.steps
+        ],
+        "next": value.next and {"job": value.next[0], "run_at": iso(value.next[1])},
+    }
 
 
 def payment(row: Mapping[str, Any]) -> View:
