@@ -62,16 +62,25 @@ def report(bookings: Bookings) -> Report | None:
 def reconcile(
     bookings: Bookings, schedules: Schedules, queues: Queues, state: Report, time_left: Callable[[], bool]
 ) -> Report:
-    """Go on with a run until it is done or the time is over; the report is saved at every chunk's end."""
+    """Go on with a run until it is done or the time is over; the report is saved at every chunk's end.
+
+    A refusal of AWS's ends the round and not the run, which goes on from that chunk: among the thousands of calls of a
+    pass one may be throttled. Raises it when this round came nowhere.
+    """
     steps = {"schedules": _schedules, "jobs": _jobs, "bookings": _bookings}
     following = {"schedules": "jobs", "jobs": "bookings", "bookings": "done"}
-    state = replace(state, rounds=state.rounds + 1)
+    state = begun = replace(state, rounds=state.rounds + 1)
     while state.phase != "done" and time_left() and state.rounds <= MOST_ROUNDS:
-        state, after = steps[state.phase](bookings, schedules, queues, state)
-        state = replace(state, after=after) if after else replace(state, after=None, phase=following[state.phase])
-        if state.phase == "done":
-            state = replace(state, finished_at=bookings.clock())
-        bookings.table.write(Put(item={"pk": REPORT[0], "sk": REPORT[1], **encode(state)}))
+        try:
+            state, after = steps[state.phase](bookings, schedules, queues, state)
+            state = replace(state, after=after) if after else replace(state, after=None, phase=following[state.phase])
+            if state.phase == "done":
+                state = replace(state, finished_at=bookings.clock())
+            bookings.table.write(Put(item={"pk": REPORT[0], "sk": REPORT[1], **encode(state)}))
+        except AwsFailure:
+            if state is begun:
+                raise
+            break
     return state
 
 

@@ -48,8 +48,9 @@ class MemoryTable(FailingTwin):
     """`stream` grows with every change, as records in the JSON that Lambda gets.
 
     `index_lag` gives how long after its write each change reaches the indexes (none by default); they reach them in
-    order. `calls` counts requests by kind: get, put, update, delete, transact, query, query_index, scan. `rows`, `row`
-    and `forget` are for tests: they count as no request.
+    order. `calls` counts requests by kind: get, put, update, delete, transact, query, query_index, scan. `rows`, `row`,
+    `first`, `count` and `forget` are for tests: they count as no request. `about` is the partition of the last request,
+    for a hook or a lag that asks whose it is.
     """
 
     name = "table"
@@ -62,9 +63,11 @@ class MemoryTable(FailingTwin):
         self._indexes = {name: _View(*keys) for name, keys in INDEXES.items()}
         self._replicating: deque[tuple[datetime, Key, Item | None]] = deque()
         self.stream = Stream()
+        self.about = ""
 
     def get(self, pk: str, sk: str) -> Item | None:
         check_row_key(pk, sk)
+        self.about = pk
         self._before("get")
         found = self.row(pk, sk)
         self._after("get")
@@ -76,6 +79,7 @@ class MemoryTable(FailingTwin):
         keys = checked(writes)
         check_sizes([stored for write in writes if (stored := written(write)) is not None])
         kind = type(writes[0]).__name__.lower() if is_plain(writes) else "transact"
+        self.about = keys[0][0]
         self._before(kind)
         before = [self._table.rows.get(key) for key in keys]
         failed = [at for at, write in enumerate(writes) if not _holds(write.condition, before[at])]
@@ -92,6 +96,7 @@ class MemoryTable(FailingTwin):
         self, pk: str, prefix: str, *, after: Item | None = None, limit: int = 100, newest_first: bool = False
     ) -> Page:
         check_limit(limit)
+        self.about = pk
         self._before("query")
         entries = self._table.partitions.get(pk, [])
         start = bisect_left(entries, (prefix,))
@@ -151,10 +156,22 @@ class MemoryTable(FailingTwin):
         found = self._table.rows.get((pk, sk))
         return _kept(found) if found is not None else None
 
-    def rows(self, pk: str | None = None) -> Iterator[Item]:
-        """Copies of all rows, or of one partition's in order."""
-        keys = list(self._table.rows) if pk is None else [(pk, sk) for sk, *_ in self._table.partitions.get(pk, [])]
+    def rows(self, pk: str | None = None, prefix: str = "") -> Iterator[Item]:
+        """Copies of all rows, or of one partition's in order, whose sort keys start with `prefix`."""
+        found = [(pk, sk) for sk, *_ in self._table.partitions.get(pk, [])] if pk else list(self._table.rows)
+        keys = [key for key in found if key[1].startswith(prefix)]
         return (_kept(self._table.rows[key]) for key in keys)
+
+    def first(self, index: str, pk: str) -> str | None:
+        """The lowest sort key of an index partition, as a reader sees it now."""
+        self._replicate()
+        entries = self._indexes[index].partitions.get(pk)
+        return entries[0][0] if entries else None
+
+    def count(self, index: str) -> int:
+        """How many rows an index holds, as a reader sees it now."""
+        self._replicate()
+        return len(self._indexes[index].rows)
 
     def forget(self, pk: str) -> None:
         """Drop a partition without a trace: a long simulation keeps what is still open."""
