@@ -37,6 +37,14 @@ def world() -> Iterator[World]:
         yield world
 
 
+@pytest.fixture(scope="session")
+def rough_world() -> Iterator[World]:
+    """Another one, for tests that leave it in disorder: fuzzed, and robbed of its permissions."""
+    with deployed(start_at=BEGINS, quiet=True) as world:
+        world.stop_daily_reconcile()
+        yield world
+
+
 @pytest.fixture
 def booking_id() -> str:
     """A booking id that no other test uses."""

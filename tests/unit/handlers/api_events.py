@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from duebook.handlers.api import handler
-from tests.unit import api_contract
+from tests import api_contract
 from tests.unit.world import Context
 
 
