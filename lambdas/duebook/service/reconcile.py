@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from duebook.domain.booking import Planned, replanned
-from duebook.domain.errors import ConditionFailed, Contention, NewerRow
+from duebook.domain.errors import AwsFailure, ConditionFailed, Contention, NewerRow
 from duebook.domain.names import schedule_name, schedule_parts
 from duebook.domain.times import parse
 from duebook.domain.transitions import Step, refresh
