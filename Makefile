@@ -34,7 +34,7 @@ COMPILED := aws_cdk.aws_apigatewayv2_authorizers, aws_cdk.aws_apigatewayv2_integ
 	ministack.app, moto.dynamodb, moto.scheduler, moto.sqs, moto.events, pydantic, pytest, rich.progress, sqlalchemy, typer
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit replay bench local clock openapi synth deploy fmt lint type check lock
+.PHONY: help setup demo test test-unit replay bench cost local clock openapi synth deploy fmt lint type check lock
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ replay: $(READY) ## Real bookings through the API: TRACE=file.csv[.gz] LIMIT=300
 
 bench: $(READY) ## Cold imports, memory, duration and AWS calls of each handler
 	@$(RUN) -m benchmarks.handlers
+
+cost: $(READY) ## What a month costs, from counted AWS calls: BOOKINGS=1000 MONTHS=12 (kept) PRICES=file.json
+	@$(RUN) -m benchmarks.cost --bookings $(or $(BOOKINGS),1000) --months $(or $(MONTHS),12) $(if $(PRICES),--prices "$(PRICES)")
 
 local: $(READY) ## Run the embedded AWS until Ctrl-C: PORT=4566
 	@$(RUN) -m local up --port $(PORT)
