@@ -17,7 +17,8 @@ SETTINGS = $(if $(PAYMENTS),-c payments=$(PAYMENTS)) $(if $(POLICY),-c 'policy=$
 	$(if $(STRIPE_WEBHOOK_SECRET),-c stripe_webhook_secret=$(STRIPE_WEBHOOK_SECRET)) \
 	$(if $(PERMISSIONS_BOUNDARY),-c permissions_boundary=$(PERMISSIONS_BOUNDARY)) \
 	$(if $(ACCOUNT),-c account=$(ACCOUNT)) $(if $(REGION),-c region=$(REGION)) \
-	$(if $(OWNER),-c 'owner=$(OWNER)') $(if $(COST_CENTER),-c 'cost_center=$(COST_CENTER)')
+	$(if $(OWNER),-c 'owner=$(OWNER)') $(if $(COST_CENTER),-c 'cost_center=$(COST_CENTER)') \
+	$(if $(ALARM_EMAILS),-c 'alarm_emails=$(ALARM_EMAILS)') $(if $(SCHEDULES_QUOTA),-c schedules_quota=$(SCHEDULES_QUOTA))
 COMPILE := $(BIN)/uv pip compile --quiet --no-config --no-header --no-emit-index-url --no-emit-find-links
 
 # The virtual environment first, with its Node.
