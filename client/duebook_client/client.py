@@ -210,11 +210,13 @@ class Duebook:
         paid_at: datetime | None = None,
         captured_minor: int | None = None,
         charge_ref: str | None = None,
+        hold_payout: bool = False,
     ) -> Booking:
         """Let Duebook manage a booking. The same call again answers the booking as it is now; another is `Conflict`.
 
         `price_minor`, `captured_minor`: in the currency's minor units. `state` and what follows it: for a booking that
-        exists elsewhere already.
+        exists elsewhere already. `hold_payout`: nothing is decided about its payout until `release_payout`; a
+        cancellation is a person's decision and is not held.
         """
         body: dict[str, Any] = {
             "customer_id": customer_id,
@@ -231,6 +233,7 @@ class Duebook:
             "paid_at": None if paid_at is None else instant_in(paid_at, "paid_at"),
             "captured_minor": None if captured_minor is None else _whole(captured_minor, "captured_minor"),
             "charge_ref": charge_ref,
+            "hold_payout": hold_payout or None,
         }
         return models.read_booking(self._fields("PUT", _booking_path(booking_id), body=_given(body)))
 
@@ -474,8 +477,22 @@ class Duebook:
     # --- operations ------------------------------------------------------------------------------------------------
 
     def dead_letters(self, *, kind: str = "dead", page_size: int = 100) -> Iterator[DeadLetter]:
-        """What a person has to look at, the longest waiting first. `kind`: dead, needs_attention, outbox."""
+        """What a person has to look at, the longest waiting first. `kind`: dead, needs_attention, outbox, held.
+
+        `held`: bookings whose payout waits for `release_payout`.
+        """
         return self._pages("/dead-letters", {"kind": kind}, "dead_letters", models.read_dead_letter, page_size)
+
+    def release_payout(
+        self,
+        booking_id: str,
+        *,
+        actor: Actor | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Booking:
+        """Lift the hold of `put_booking(hold_payout=True)`: the payout keeps its ordinary instant, past ones go now."""
+        return self._command(booking_id, "release-payout", {"actor": _actor(actor), "reason": reason}, idempotency_key)
 
     def explain(self, booking_id: str, job: str) -> Explanation:
         """What a wake-up would do now, and why this job acts, waits, is blocked or is absent. Nothing is done."""

@@ -140,6 +140,7 @@ class Booking:
     charge_ref: str | None
     refunded_minor: int
     payments: tuple[Payment, ...]
+    payout_held: bool = False
     applied: bool | None = None
     raw: Raw = field(default_factory=dict, repr=False, compare=False)
 
@@ -421,6 +422,7 @@ def read_booking(fields: Fields) -> Booking:
         charge_ref=fields.text_or_none("charge_ref"),
         refunded_minor=fields.whole_or_none("refunded_minor") or 0,
         payments=tuple(read_payment(each) for each in fields.parts("payments")),
+        payout_held=bool(fields.flag_or_none("payout_held")),
         applied=fields.flag_or_none("applied"),
         raw=fields.raw,
     )

@@ -47,6 +47,7 @@ ROUTES: Mapping[str, Sequence[Route]] = {
     ),
     "operations": (
         ("GET", "/dead-letters"),
+        ("POST", "/bookings/{booking_id}/release-payout"),
         ("GET", "/bookings/{booking_id}/jobs/{job}/explain"),
         ("POST", "/bookings/{booking_id}/jobs/{job}/redrive"),
         ("POST", "/reconcile"),

@@ -21,7 +21,7 @@ from stacks.openapi.examples import EXAMPLES, PARAMETERS
 FILE = ROOT / "docs" / "api" / "openapi.json"
 
 TAKE_IDEMPOTENCY_KEY = (
-    *("accept", "decline", "pay_booking", "move", "cancel", "open_dispute", "redrive"),
+    *("accept", "decline", "pay_booking", "move", "cancel", "open_dispute", "redrive", "release_payout"),
     *("reply", "answer_offer", "decide", "appeal", "withdraw"),
 )
 """Commands that are not idempotent by their path and body alone."""

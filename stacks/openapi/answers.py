@@ -136,6 +136,7 @@ class ManagedBooking(TypedDict):
     reversed_minor: Count
     receivable_minor: Annotated[int, Field(description="What the chef still owes.")]
     frozen: Annotated[bool, Field(description="A chargeback is open: neither payout nor refund goes.")]
+    payout_held: Annotated[bool, Field(description="A person has to release the payout before it is decided.")]
     payments: list[Payment]
     dispute: DisputeBrief | None
 
@@ -401,7 +402,7 @@ class Parked(TypedDict):
 
 
 class DeadLetter(TypedDict):
-    kind: Literal["dead", "needs_attention", "outbox"]
+    kind: Literal["dead", "needs_attention", "outbox", "held"]
     booking_id: BookingId | None
     job: JobName | None
     payment_id: PaymentId | None
@@ -543,6 +544,7 @@ ANSWERS: Mapping[str, Any] = {
     "appeal": DisputeChanged,
     "withdraw": DisputeChanged,
     "get_dead_letters": DeadLetters,
+    "release_payout": BookingChanged,
     "explain_job": Explanation,
     "redrive": JobRedriven,
     "start_reconcile": ReconcileStarted,

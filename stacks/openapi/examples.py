@@ -99,6 +99,7 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
         "it never will": {"status": "failed", "reason": "the account is closed"},
     },
     "retry_payment": {"looked at": {"actor": OPERATOR, "reason": "the account is open again"}},
+    "release_payout": {"checked": {"actor": OPERATOR, "reason": "its import was checked"}},
     "redrive": {"looked at": {"actor": OPERATOR, "reason": "fixed in the last release"}},
     "pause": {"for a reason": {"reason": "the bank's maintenance"}},
 }

@@ -91,6 +91,12 @@ def _off(world: World) -> None:
     world.deliver()
 
 
+def _held(world: World) -> None:
+    world.paid(hold_payout=True)
+    world.commands.release_payout("b1", {"actor": {"role": "operator"}}, None)
+    world.deliver()
+
+
 def _nothing_left(world: World) -> None:
     world.paid(policy={"fee_bps": 10_000})
     world.travel_to(RELEASE + HOUR)
@@ -206,6 +212,7 @@ def _mismatched(world: World) -> None:
 STORIES: list[Callable[[World], Any]] = [
     _paid_out,
     _off,
+    _held,
     _nothing_left,
     _asked,
     _uncertain,

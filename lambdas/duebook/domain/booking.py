@@ -124,6 +124,7 @@ class Stop(StrEnum):
 
     DISPUTE = "dispute"
     CHARGEBACK = "chargeback"
+    HELD = "held"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +158,8 @@ class Engagement:
     """Of `reclaimed`, what came back."""
     dispute: Dispute | None = None
     """The one dispute a booking can have; kept when it has ended."""
+    payout_held_since: datetime | None = None
+    """A caller took it on with its payout held: nothing is decided about it until a person releases it."""
     request_hash: str = ""
     revision: int | None = None
 
@@ -186,9 +189,14 @@ class Engagement:
         return any(item.is_open for item in self.outside.values())
 
     @property
+    def is_held(self) -> bool:
+        """The payout waits for a person. Once it is decided, by a cancellation too, nothing is held any more."""
+        return self.payout_held_since is not None and not self.is_settled
+
+    @property
     def stops(self) -> tuple[Stop, ...]:
         """What stops the payout now; empty: it is decided at its ordinary instant."""
-        found = {Stop.DISPUTE: self.is_disputed, Stop.CHARGEBACK: self.is_frozen}
+        found = {Stop.DISPUTE: self.is_disputed, Stop.CHARGEBACK: self.is_frozen, Stop.HELD: self.is_held}
         return tuple(stop for stop, stands in found.items() if stands)
 
     @property

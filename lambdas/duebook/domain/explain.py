@@ -20,9 +20,17 @@ from duebook.domain.payment import Act, Payment, decide, retry
 from duebook.domain.times import iso
 from duebook.domain.transitions import Step, engaged, everything_due, refresh
 
-_LIFTED: Mapping[Stop, Mapping[str, Any]] = {Stop.DISPUTE: {"dispute": None}, Stop.CHARGEBACK: {"outside": {}}}
+_LIFTED: Mapping[Stop, Mapping[str, Any]] = {
+    Stop.DISPUTE: {"dispute": None},
+    Stop.CHARGEBACK: {"outside": {}},
+    Stop.HELD: {"payout_held_since": None},
+}
 """Each thing that stops the payout → the engagement without it."""
-_STOPS: Mapping[Stop, str] = {Stop.DISPUTE: "a dispute is open", Stop.CHARGEBACK: "a chargeback is open"}
+_STOPS: Mapping[Stop, str] = {
+    Stop.DISPUTE: "a dispute is open",
+    Stop.CHARGEBACK: "a chargeback is open",
+    Stop.HELD: "the payout is held until a person releases it",
+}
 
 
 class Verdict(StrEnum):

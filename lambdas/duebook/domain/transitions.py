@@ -168,7 +168,8 @@ def request(
     before = booking or Booking(booking_id=booking_id)
     for name, own in before.own.items():
         _check_own_run_at(own_run_at(own, engagement), now, name)
-    return engaged_step(before, engagement, "booking.requested", now, f"taken on as {engagement.state}", actor=actor)
+    reason = f"taken on as {engagement.state}{', with its payout held' if engagement.is_held else ''}"
+    return engaged_step(before, engagement, "booking.requested", now, reason, actor=actor)
 
 
 def accept(booking: Booking, actor: Actor | None, now: datetime) -> Step | None:
@@ -246,7 +247,7 @@ def cancel(booking: Booking, actor: Actor, refund: int | None, why: str | None, 
     """The refund and the chef's remainder are decided here and now; both payments are written with it.
 
     Without `refund`: all of it when the chef or the operator cancels, else by the policy's tiers. What a dispute gave
-    back is no longer there to refund.
+    back is no longer there to refund. A held payout does not hold it: a person decides here, and both payments go.
     """
     engagement = engaged(booking)
     if engagement.state is State.CANCELLED:
@@ -270,6 +271,19 @@ def cancel(booking: Booking, actor: Actor, refund: int | None, why: str | None, 
     reason = why or f"cancelled by the {actor.role}"
     return engaged_step(
         booking, after, "booking.cancelled", now, reason, actor=actor, payments=back + on, data=amounts(back + on)
+    )
+
+
+def release_payout(booking: Booking, actor: Actor | None, why: str | None, now: datetime) -> Step | None:
+    """A person lifts the hold with which the booking was taken on: the payout keeps its ordinary instant, and is due at
+    once if that has passed. None: nothing is held."""
+    engagement = engaged(booking)
+    if not engagement.is_held:
+        return None
+    after = replace(engagement, payout_held_since=None)
+    data = {"run_at": iso(after.release_at)}
+    return engaged_step(
+        booking, after, "booking.payout_released", now, why or "released by a person", actor=actor, data=data
     )
 
 

@@ -83,6 +83,12 @@ class Commands:
             lambda b, now: transitions.cancel(b, actor, body.get("refund_minor"), body.get("reason"), now),
         )
 
+    def release_payout(self, booking_id: str, body: Body, key: Key | None) -> tuple[Booking, bool]:
+        """Lift the hold that came with an import."""
+        return self._command(
+            booking_id, key, lambda b, now: transitions.release_payout(b, _actor(body), body.get("reason"), now)
+        )
+
     def put_job(self, booking_id: str, job: str, body: Body) -> tuple[Item, bool]:
         """Make, move or replace an own job; the job's row as it is now."""
         _own_name(job)
@@ -202,6 +208,7 @@ class Commands:
             paid_at=paid_at,
             captured=captured or 0,
             charge_ref=charge_ref,
+            payout_held_since=now if body.get("hold_payout") else None,
             request_hash=request_hash,
             revision=body.get("revision"),
         )

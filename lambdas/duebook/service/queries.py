@@ -89,7 +89,7 @@ def due(
 
 
 def attention(table: Table, kind: str, *, cursor: str | None = None, limit: int = 100) -> Listing:
-    """What needs a person, the longest waiting first. `kind`: dead, needs_attention or outbox."""
+    """What needs a person, the longest waiting first. `kind`: dead, needs_attention, outbox or held."""
     reads = _Reads(table)
     streams = (
         reads.index("attention", f"{kind}#{number}", cursor or "", "\uffff", limit // rows.ATTENTION_SHARDS + 2)

@@ -2,7 +2,7 @@
 
 | row | sk | index |
 |---|---|---|
-| booking | `booking` | |
+| booking | `booking` | `attention` while its payout is held |
 | job | `job#<name>` | `due` while pending, `attention` when dead |
 | payment | `payment#<payment_id>` | `attention` when it needs a person |
 | ledger entry | `ledger#<version>#<n>` | `day` |
@@ -37,7 +37,9 @@ from duebook.service.ports import Delete, If, Item, Put, Update, Write
 SCHEMA = 1
 """Of a booking's row as it is written. It grows when code that does not know the new form would decide wrongly, and
 then the release before reads it already (docs/deploying.md); a field that may be ignored needs no new number."""
-READS = 1
+HELD_SCHEMA = 2
+"""Of a booking whose payout is held: code that does not know of it would pay it out."""
+READS = 2
 """The newest schema that this code reads."""
 EVENT_SCHEMA = 1
 DUE_SHARDS = 2
@@ -48,6 +50,8 @@ KEYS_ARE_KEPT = timedelta(days=90)
 DEAD = "dead"
 NEEDS_ATTENTION = "needs_attention"
 OUTBOX = "outbox"
+HELD = "held"
+"""Bookings whose payout a person has to release."""
 DISPUTES_IN_REVIEW = "in_review"
 AWAITING_CHEF = "awaiting_chef"
 
@@ -89,13 +93,18 @@ def shard(key: str, of: int) -> int:
 
 
 def booking_row(booking: Booking) -> Item:
-    return {
+    row = {
         "pk": booking.booking_id,
         "sk": BOOKING_SK,
         "schema": SCHEMA,
         "has_jobs": bool(booking.planned),
         **encode(booking),
     }
+    engagement = booking.engagement
+    if engagement is not None and engagement.is_held and engagement.payout_held_since is not None:
+        since = engagement.payout_held_since
+        row |= {"schema": HELD_SCHEMA, "since": iso(since), **attention_keys(HELD, booking.booking_id, since)}
+    return row
 
 
 def read_booking(row: Mapping[str, Any]) -> Booking:

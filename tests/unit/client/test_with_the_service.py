@@ -213,3 +213,21 @@ def test_a_job_is_explained_with_what_would_happen_and_what_comes_next(due: Dueb
     assert (absent.verdict, absent.row) == ("absent", None)
     with pytest.raises(NotFound):
         due.explain("nobody", "survey")
+
+
+def test_an_imported_payout_is_held_and_listed_until_it_is_released(due: Duebook, service: InProcessService) -> None:
+    taken = _book(
+        due, state="completed", paid_at=service.now, captured_minor=50_000, charge_ref="ch_1", hold_payout=True
+    )
+    assert taken.payout_held
+    service.move_to(datetime(2026, 12, 1, tzinfo=UTC))
+    assert due.booking("b1").state == "completed"
+    assert due.explain("b1", "release_payment").verdict == "blocked"
+    assert [(letter.kind, letter.booking_id) for letter in due.dead_letters(kind="held")] == [("held", "b1")]
+    assert list(due.dead_letters()) == []
+    released = due.release_payout("b1", actor=Actor("operator"), reason="checked")
+    assert (released.applied, released.payout_held) == (True, False)
+    assert due.release_payout("b1").applied is False
+    assert list(due.dead_letters(kind="held")) == []
+    service.move_by(timedelta(seconds=1))
+    assert due.booking("b1").state == "paying"

@@ -114,7 +114,7 @@ def test_the_examples_are_a_story_that_the_service_accepts(world: World, monkeyp
     play("put_booking", "put_job", "put_chef", "accept", "pay_booking", "move", "get_due")
     assert play("explain_job").body["verdict"] == "waits"
     assert play("redrive").body["generation"] > 1
-    play("delete_job")
+    play("delete_job", "release_payout")
     world.travel_to(AUGUST + 106 * DAY + 20 * HOUR)
     play("open_dispute")
     world.disputes.look("wedding-77.d1", 1)

@@ -329,15 +329,22 @@ def withdraw(dispute_id: DisputeId, body: Annotated[models.WithdrawIn, Body()]) 
 
 @app.get("/dead-letters", tags=["operations"])
 def get_dead_letters(
-    kind: Annotated[str, Query(pattern="^(dead|needs_attention|outbox)$")] = "dead",
+    kind: Annotated[str, Query(pattern="^(dead|needs_attention|outbox|held)$")] = "dead",
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Json:
-    """What a person has to look at, the longest waiting first."""
+    """What a person has to look at, the longest waiting first; `held`: bookings whose payout nobody released yet."""
     table = wiring.bookings().table
     listing = queries.attention(table, kind, cursor=cursor, limit=limit)
     found = queries.whole_payments(table, listing.items)
     return {"dead_letters": [views.attention(row, kind) for row in found], "cursor": listing.cursor}
+
+
+@app.post("/bookings/<booking_id>/release-payout", tags=["operations"])
+def release_payout(booking_id: BookingId, body: Annotated[models.RedriveIn, Body()]) -> Json:
+    """Lift the hold with which a booking was taken on: its payout is planned again, at its ordinary instant."""
+    given = _given(body)
+    return _shown(*_commands().release_payout(booking_id, given, _key(given)))
 
 
 @app.get("/bookings/<booking_id>/jobs/<job>/explain", tags=["operations"])

@@ -110,7 +110,8 @@ class PolicyIn(Request):
 
 
 class BookingIn(Request):
-    """A booking to take on. `state` and what goes with it: one that exists elsewhere already."""
+    """A booking to take on. `state` and what goes with it: one that exists elsewhere already. `hold_payout`: nothing is
+    decided about its payout until a person releases it."""
 
     customer_id: Id
     chef_id: Id
@@ -126,6 +127,7 @@ class BookingIn(Request):
     paid_at: TimeText | None = None
     captured_minor: Minor | None = None
     charge_ref: Id | None = None
+    hold_payout: StrictBool = False
 
 
 class AcceptIn(Request):

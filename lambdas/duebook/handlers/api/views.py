@@ -78,6 +78,7 @@ def booking(value: Booking, payments: list[Item]) -> View:
         "reversed_minor": engagement.reversed,
         "receivable_minor": engagement.receivable,
         "frozen": engagement.is_frozen,
+        "payout_held": engagement.is_held,
         "payments": [payment(row) for row in payments],
         "dispute": engagement.dispute and _brief(engagement.dispute),
     }
