@@ -35,7 +35,7 @@ COMPILED := aws_cdk.aws_apigatewayv2_authorizers, aws_cdk.aws_apigatewayv2_integ
 	ministack.app, moto.dynamodb, moto.scheduler, moto.sqs, moto.events, pydantic, pytest, rich.progress, sqlalchemy, typer
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit replay bench cost local clock openapi synth deploy fmt lint type check lock
+.PHONY: help setup demo test test-unit replay bench cost local clock openapi synth deploy smoke fmt lint type check lock
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,10 @@ synth: $(READY) ## Synthesize and lint the templates, offline: ENV=dev PAYMENTS=
 
 deploy: $(READY) ## Deploy to your AWS account: ENV=dev (all settings: docs/deploying.md)
 	@$(RUN) -m stacks.deploy --env $(ENV) $(SETTINGS)
+
+smoke: $(READY) ## Play the stories on a deployment, and ask what AWS leaves open: ENV=dev or local
+	@PYTHONPATH=lambdas $(RUN) -m smoke --env $(ENV) $(if $(CONFIRM),--confirm "$(CONFIRM)") \
+		$(if $(BOUNDARY),--boundary "$(BOUNDARY)")
 
 fmt: $(READY) ## Format the code
 	@$(BIN)/ruff format .

@@ -313,6 +313,26 @@ def publishing_is_authorized_by_source() -> None:
     iam_actions.request_tag_context = request_tag_context
 
 
+def targets_are_authorized_on_their_rule() -> None:
+    """PutTargets and RemoveTargets are evaluated on the rule that they name.
+
+    So on AWS (Service Authorization Reference, EventBridge). MiniStack reads the
+    rule from `Name`, but these two call it `Rule`, and so evaluates them on the
+    bus. Can go when it reads both.
+    """
+    extract = iam_actions.extract_resource_arn
+
+    @functools.wraps(extract)
+    def extract_resource_arn(service: str, method: str, path: str, headers: Any, body: Any, *rest: Any) -> str:
+        if service == "events" and str(headers.get("x-amz-target", "")).endswith("Targets"):
+            named = json.loads(body or b"{}")
+            body = json.dumps({**named, "Name": named.get("Rule")}).encode()
+        arn: str = extract(service, method, path, headers, body, *rest)
+        return arn
+
+    iam_actions.extract_resource_arn = extract_resource_arn
+
+
 def schedules_are_listed_in_pages() -> None:
     """ListSchedules goes on after the first page.
 
@@ -491,6 +511,7 @@ ALL: tuple[Callable[[], None], ...] = (
     deliveries_need_permission,
     handing_over_a_role_needs_permission,
     publishing_is_authorized_by_source,
+    targets_are_authorized_on_their_rule,
     schedules_are_listed_in_pages,
     a_new_instant_fires_again,
     signatures_may_be_from_another_time,

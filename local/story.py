@@ -319,7 +319,7 @@ class Story:
         self._check(Statement.SECOND_WEDDING, *self._ended_well(second, instants))
         self._tell(f"It is {_told(self._now())}: {second} is paid out.")
         books = [self.client.booking(booking_id) for booking_id in self.bookings]
-        wrong = [booking for booking in books if not _adds_up(booking)]
+        wrong = [booking for booking in books if not adds_up(booking)]
         self._check(Statement.MONEY_ADDS_UP, not wrong, wrong)
 
     # --- 4 ---------------------------------------------------------------------------------------------------------
@@ -411,13 +411,13 @@ class Story:
         )
         moved = {(payment.kind, payment.amount_minor, payment.status) for payment in argued.booking.payments}
         decided = {("refund", dispute_story.DECISION, "done"), ("payout", 162_000, "done")}
-        self._check(Statement.DISPUTE_DECIDED, moved == decided and _adds_up(argued.booking), argued.booking)
+        self._check(Statement.DISPUTE_DECIDED, moved == decided and adds_up(argued.booking), argued.booking)
         self._check(Statement.DISPUTE_AT_ONCE, argued.answered_within < timedelta(seconds=30), argued.answered_within)
         late = silent.decided_at - silent.deadline
         back = {("refund", dispute_story.CLAIM, "done"), ("payout", 129_600, "done")}
         lost = {(payment.kind, payment.amount_minor, payment.status) for payment in silent.booking.payments} == back
         on_time = timedelta() <= late < _QUIET_WITHIN
-        self._check(Statement.DISPUTE_SILENT, lost and on_time and _adds_up(silent.booking), (silent, late))
+        self._check(Statement.DISPUTE_SILENT, lost and on_time and adds_up(silent.booking), (silent, late))
         self._tell("The timeline of the dispute that was argued:")
         for line in dispute_story.timeline(argued.history):
             self._tell(f"  {line}")
@@ -582,7 +582,7 @@ def _late(thing: Event | HistoryEntry) -> str:
     return f"{(thing.at - thing.due).total_seconds():.1f} s"
 
 
-def _adds_up(booking: Booking) -> bool:
+def adds_up(booking: Booking) -> bool:
     """Of what was captured; a booking that was never paid has moved nothing."""
     paid_out = sum(payment.amount_minor for payment in booking.payments if payment.kind == "payout")
     refunded = sum(payment.amount_minor for payment in booking.payments if payment.kind == "refund")

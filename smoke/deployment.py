@@ -17,6 +17,7 @@ from local.inbox import Inbox
 from smoke.runner import Failed, Time
 
 _POLL_SECONDS = 3.0
+_CALM, _CALM_SECONDS = 100, 0.1
 BUILT_IN = frozenset(
     {"reject_request", "cancel_unpaid", "close_event", "complete_order", "release_payment", "watch_dispute"}
 )
@@ -29,7 +30,8 @@ class RealTime:
     def now(self) -> datetime:
         return datetime.now(UTC)
 
-    def rest(self, until: datetime) -> None:
+    def rest(self, *, wake: datetime | None, by: datetime) -> None:
+        until = by if wake is None else min(wake, by)
         time.sleep(max(0.0, min(_POLL_SECONDS, (until - self.now()).total_seconds())))
 
 
@@ -40,17 +42,23 @@ class TravellingTime:
     def __init__(self, aws: EmbeddedAws) -> None:
         self._aws = aws
         self._is_at_rest = False
+        self._calm = 0
 
     def now(self) -> datetime:
         return self._aws.clock.now()
 
-    def rest(self, until: datetime) -> None:
-        if self._is_at_rest:
-            upcoming = self._aws.next_instant()
-            self._aws.clock.advance_to(until if upcoming is None else min(upcoming, until))
-        else:
+    def rest(self, *, wake: datetime | None, by: datetime) -> None:
+        if not self._is_at_rest:
             self._aws.settle()
-        self._is_at_rest = not self._is_at_rest
+            self._is_at_rest = True
+            return
+        stops = [at for at in (self._aws.next_instant(), wake) if at is not None and at < by]
+        if not stops and self._calm < _CALM:  # what was invoked asynchronously shows nowhere until it begins
+            self._calm += 1
+            time.sleep(_CALM_SECONDS)
+            return
+        self._aws.clock.advance_to(min(stops, default=by))
+        self._is_at_rest, self._calm = False, 0
 
 
 class Deployment:

@@ -263,7 +263,7 @@ def update_at_once(bench: Bench) -> str:
 
 
 def quota(bench: Bench) -> str:
-    config = Config(retries={"total_max_attempts": 1})
+    config = Config(connect_timeout=3, read_timeout=3, retries={"total_max_attempts": 1})
     client = bench.deployment.connection.session.client("service-quotas", config=config)
     try:
         found = client.list_service_quotas(ServiceCode="scheduler")["Quotas"]

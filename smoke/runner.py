@@ -64,8 +64,9 @@ class Time(Protocol):
 
     def now(self) -> datetime: ...
 
-    def rest(self, until: datetime) -> None:
-        """Let a little time pass, or all until the instant where time travels."""
+    def rest(self, *, wake: datetime | None, by: datetime) -> None:
+        """Let a little time pass; where time travels, all until anything happens. Never past `wake`, when somebody has
+        to act, nor past `by`, when the first wait is in vain."""
 
 
 class _Running:
@@ -116,6 +117,6 @@ def run(checks: Sequence[Check], time_: Time, watch: Callable[[str], None] = lam
         if running and not moved:
             waits = [each.wait for each in running if each.wait is not None]
             watch(f"{len(results)} of {len(checks)} done, {time.monotonic() - started:.0f} s; waiting: {waits[0].what}")
-            instants = [at for wait in waits for at in (wait.by, wait.wake) if at is not None and at > now]
-            time_.rest(min(instants))
+            wakes = [wait.wake for wait in waits if wait.wake is not None and wait.wake > now]
+            time_.rest(wake=min(wakes, default=None), by=min(wait.by for wait in waits))
     return [results[check.name] for check in checks]

@@ -94,6 +94,10 @@ def _authorizes_in_group_default() -> bool:
     return ":schedule/default/" in _resource_of_a_schedule(body=b'{"GroupName": "duebook"}')
 
 
+def _authorizes_targets_on_their_bus() -> bool:
+    return _resource_of_targets().endswith(":event-bus/duebook")
+
+
 def _delivers_without_asking() -> bool:
     source = inspect.getsource(eventbridge._invoke_target) + inspect.getsource(eventbridge._dispatch_to_sqs)
     return "RoleArn" not in source and "policy" not in source
@@ -172,6 +176,7 @@ GAPS: dict[Callable[[], None], Callable[[], bool]] = {
     shims.handing_over_a_role_needs_permission: _hands_over_any_role,
     shims.workflows_call_under_their_role: _calls_under_no_role,
     shims.publishing_is_authorized_by_source: _leaves_out_the_source,
+    shims.targets_are_authorized_on_their_rule: _authorizes_targets_on_their_bus,
     shims.schedules_are_listed_in_pages: _drops_the_second_page,
     shims.a_new_instant_fires_again: _remembers_that_it_fired,
     shims.signatures_may_be_from_another_time: _refuses_an_old_signature,
@@ -342,6 +347,11 @@ def test_a_schedule_action_is_authorized_in_its_own_group(body: bytes, query: di
     assert arn == f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/{group}/close_event-b1"
 
 
+def test_targets_are_put_under_the_permission_for_their_rule() -> None:
+    shims.targets_are_authorized_on_their_rule()
+    assert _resource_of_targets() == f"arn:aws:events:{REGION}:{ACCOUNT}:rule/duebook/heard"
+
+
 def test_schedules_are_listed_page_by_page() -> None:
     shims.schedules_are_listed_in_pages()
     _schedules(5)
@@ -498,6 +508,12 @@ def _resource_of_a_schedule(*, body: bytes, query: dict[str, Any] | None = None)
     path = "/schedules/close_event-b1"
     resource = iam_actions.extract_resource_arn("scheduler", "POST", path, {}, body, query or {}, REGION, ACCOUNT)
     return str(resource)
+
+
+def _resource_of_targets() -> str:
+    headers = {"x-amz-target": "AWSEvents.PutTargets"}
+    body = json.dumps({"Rule": "heard", "EventBusName": "duebook", "Targets": []}).encode()
+    return str(iam_actions.extract_resource_arn("events", "POST", "/", headers, body, {}, REGION, ACCOUNT))
 
 
 def _schedules(count: int) -> None:
