@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duebook_client import Actor, DeadLetter, Duebook
-from local.emulator import ROOT, EmbeddedAws
+from local.emulator import ROOT, EmbeddedAws, EmulatorError
 
 CHEF, CUSTOMER = Actor("chef", "chef-1"), Actor("customer", "customer-1")
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -60,7 +60,7 @@ class Sample:
 
     def held(self) -> None:
         """A payout that was imported on hold, and one whose chef is switched off at the provider."""
-        # self._paid("import-1", self._now - 3 * DAY, 88_000, "EUR", hold_payout=True)
+        self._paid("import-1", self._now - 3 * DAY, 88_000, "EUR", hold_payout=True)
         self._client.put_chef("chef-9", enabled=False)
         self._paid("banquet-1", self._now - 3 * DAY, 120_000, "EUR", chef_id="chef-9")
 
@@ -125,6 +125,15 @@ def make(aws: EmbeddedAws, client: Duebook, table: str, tell: Callable[[str], No
     sample.contest()
     tell("... and a dead letter.")
     return Made(bookings=bookings, disputes=disputes, dead_letter=dead_letter(aws, client, table))
+
+
+def outputs_of(aws: EmbeddedAws) -> dict[str, str]:
+    """The outputs of what is deployed there. Raises EmulatorError where nothing is."""
+    stacks = aws.session().client("cloudformation").describe_stacks()["Stacks"]
+    found = {each["OutputKey"]: each["OutputValue"] for stack in stacks for each in stack.get("Outputs", ())}
+    if "ApiUrl" not in found:
+        raise EmulatorError(f"Duebook is not deployed on port {aws.port}")
+    return found
 
 
 def dead_letter(aws: EmbeddedAws, client: Duebook, table: str, booking_id: str = DEAD[0]) -> DeadLetter:

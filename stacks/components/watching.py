@@ -53,6 +53,15 @@ def lateness(alarms: Alarms, *, data: DataStack, environment: Environment) -> No
         "0, so missing data is the fault. Nothing makes up for lost wake-ups now. In ALARM right after the first "
         "deployment, until its first run.",
     )
+    alarms.watch(
+        "wake-ups-left",
+        alarms.own("WakeUpsLeft", statistic=SUM, period=5 * MINUTE),
+        at_least=1,
+        periods=3,
+        of=4,
+        why="For over ten minutes workers leave bookings alone that a newer release wrote. A deployment's few minutes "
+        "are no fault; a worker that was rolled back is. Only what is left is told, so no data is good.",
+    )
     for name, queue in _work_queues(data).items():
         alarms.watch(
             "queue-age",
