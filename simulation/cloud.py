@@ -16,7 +16,6 @@ from typing import Any
 
 from duebook import wiring
 from duebook.adapters.memory import Change, MemoryBus, MemoryQueue, MemoryQueues, MemorySchedules, MemoryTable
-from duebook.domain import names
 from duebook.domain.errors import AwsFailure
 from duebook.domain.payment import Payment
 from duebook.domain.policy import Policy
@@ -219,6 +218,7 @@ class Cloud:
         self._digest = blake2b(digest_size=16)
         self._absorbed = 0
         self._swept_at = start
+        self._overdue: list[tuple[str, str, str]] = []
         self.deployed_at: datetime | None = None
         self.differences = 0
         self._outages = self._drawn_outages()
@@ -375,6 +375,8 @@ class Cloud:
             self._note(f"= {change.pk} {change.sk} {sorted(new.items())!r}")
         else:
             self._note(f"= {change.pk} {change.sk} {new.get('version')} {new.get('generation')} {new.get('wake_at')}")
+        if new is not None:
+            self._is_due(new)
         for follower in self.followers:
             if change.sk.startswith(follower.prefix):
                 if follower.name == "publisher" and not (
@@ -542,18 +544,23 @@ class Cloud:
             self._note(f"sweeper failed: {type(error).__name__}")
 
     def _something_is_late(self) -> bool:
-        """Whether the sweeper would find anything, in the indexes as it sees them."""
-        first, until = self.table.first, iso(self.now + MOST_SKEW * 2 - GRACE)
-        day, last = self._swept_at.date() - DAY, self.now.date()
-        while day <= last:
-            for kind in names.KINDS:
-                for number in range(rows.DUE_SHARDS):
-                    found = first("due", rows.due_partition(day.isoformat(), kind, number))
-                    if found is not None and found <= until:
-                        return True
-            day += DAY
-        outbox = (first("attention", f"{rows.OUTBOX}#{number}") for number in range(rows.ATTENTION_SHARDS))
-        return any(found is not None and found <= until for found in outbox)
+        """Whether a job or an event is overdue: of every row's instant the earliest is looked at, if it still holds."""
+        until = iso(self.now + MOST_SKEW * 2 - GRACE)
+        while self._overdue and self._overdue[0][0] <= until:
+            since, pk, sk = self._overdue[0]
+            found = self.table.seen(pk, sk)
+            if found and since in (found[0].get("wake_at"), found[0].get("attention_sk", "")[:24]):
+                return True
+            heapq.heappop(self._overdue)
+        return False
+
+    def _is_due(self, new: Mapping[str, Any]) -> None:
+        """Note when the sweeper has to look at a row."""
+        since = new.get("wake_at") if "due_pk" in new else None
+        if since is None and new.get("attention_pk", "").startswith("outbox#"):
+            since = new["attention_sk"][:24]
+        if since is not None:
+            heapq.heappush(self._overdue, (since, new["pk"], new["sk"]))
 
     def _reconcile(self) -> None:
         following = self.now + self.reconcile_every
@@ -655,6 +662,7 @@ class Cloud:
             "queues": lambda: self.queues,
             "bus": lambda: self.bus,
             "provider": lambda: self.provider,
+            "manner": lambda: self.provider,
             "disputes": lambda: self.disputes,
             "dispute_steps": lambda: self.disputes,
             "stripe_events": lambda: told,

@@ -132,7 +132,7 @@ class Invariants:
             self._check(life)
 
     def _check(self, life: Life) -> None:
-        booking = self.table.row(life.booking_id, rows.BOOKING_SK)
+        booking = self.table.look(life.booking_id, rows.BOOKING_SK)
         if booking is None:
             raise Broken("booking_is_kept", life.booking_id, "its row is gone")
         if life.history:
@@ -174,7 +174,7 @@ class Invariants:
         self.checks["jobs_follow_booking"] += 1
         planned = booking.get("planned", {})
         found = {}
-        for row in self.table.rows(life.booking_id, rows.JOB_PREFIX):
+        for row in self.table.seen(life.booking_id, rows.JOB_PREFIX):
             found[row["job"]] = {"run_at": row["run_at"], "generation": row["generation"]}
         if found != planned:
             raise Broken("jobs_follow_booking", life.booking_id, f"rows {found}, booking {planned}")
@@ -201,7 +201,7 @@ class Invariants:
             raise Broken("nothing_is_paid_twice", life.booking_id, f"moved {[(m.payment_id, m.amount) for m in moved]}")
         by_id = {made.payment_id: made for made in moved}
         open_ = booking["engagement"].get("payments", {})
-        for row in self.table.rows(life.booking_id, rows.PAYMENT_PREFIX):
+        for row in self.table.seen(life.booking_id, rows.PAYMENT_PREFIX):
             made = by_id.get(row["payment_id"])
             if row["status"] == "done" and (
                 made is None
@@ -220,7 +220,7 @@ class Invariants:
     def paying(self, payment: Payment) -> None:
         """Called when the provider takes a request: what must hold at that instant."""
         self.checks["payout_is_allowed"] += 1
-        row = self.table.row(payment.booking_id, rows.BOOKING_SK)
+        row = self.table.look(payment.booking_id, rows.BOOKING_SK)
         assert row is not None
         engagement = row["engagement"]
         dispute = engagement.get("dispute")
@@ -257,7 +257,7 @@ class Invariants:
 
     def unfinished(self, life: Life, now: datetime) -> str | None:
         """Why a booking that nobody does anything about any more is not in order; None when it is."""
-        booking = self.table.row(life.booking_id, rows.BOOKING_SK)
+        booking = self.table.look(life.booking_id, rows.BOOKING_SK)
         if booking is None:
             return None
         return (
@@ -269,7 +269,7 @@ class Invariants:
         )
 
     def _undone(self, life: Life, booking: Item, now: datetime) -> str | None:
-        for row in self.table.rows(life.booking_id, rows.JOB_PREFIX):
+        for row in self.table.seen(life.booking_id, rows.JOB_PREFIX):
             if row["status"] == rows.PENDING and parse(row["run_at"]) < now - OVERDUE:
                 return f"{row['job']} was due {row['run_at']} and is pending, {row['attempts']} failed rounds"
         planned = booking.get("planned", {})
@@ -280,7 +280,7 @@ class Invariants:
 
     def _unscheduled(self, life: Life, now: datetime) -> str | None:
         requests = self.cloud.schedules.requests
-        for row in self.table.rows(life.booking_id, rows.JOB_PREFIX):
+        for row in self.table.seen(life.booking_id, rows.JOB_PREFIX):
             name = schedule_name(life.booking_id, row["job"])
             if wants_schedule(row, now + timedelta(minutes=2)) and requests.get(name) != request_for(row):
                 return f"schedule {name} is {requests.get(name)}, the job {row['run_at']} of {row['generation']}"
@@ -307,8 +307,8 @@ class Invariants:
 
     def _stuck(self, life: Life, booking: Item) -> str | None:
         engagement = booking.get("engagement")
-        kinds = {row["sk"].partition("#")[0] for row in self.table.rows(life.booking_id) if "attention_pk" in row}
-        pending = [row for row in self.table.rows(life.booking_id, rows.JOB_PREFIX) if row["status"] == rows.PENDING]
+        kinds = {row["sk"].partition("#")[0] for row in self.table.seen(life.booking_id) if "attention_pk" in row}
+        pending = [row for row in self.table.seen(life.booking_id, rows.JOB_PREFIX) if row["status"] == rows.PENDING]
         if "history" in kinds:
             return "an event is in the outbox"
         if engagement is None or pending or kinds & {"job", "payment", "dispute"}:
@@ -327,12 +327,12 @@ class Invariants:
         """Schedules and executions behind which nothing stands any more: (booking, what)."""
         found = []
         for name, request in self.cloud.schedules.requests.items():
-            row = self.table.row(request.wake_up.booking_id, f"{rows.JOB_PREFIX}{request.wake_up.job}")
+            row = self.table.look(request.wake_up.booking_id, f"{rows.JOB_PREFIX}{request.wake_up.job}")
             if row is None or row["status"] != rows.PENDING:
                 found.append((request.wake_up.booking_id, f"schedule {name} has no pending job"))
         for execution in self.cloud.machine.running():
             dispute_id, run = started_for(execution)
-            row = self.table.row(parent(dispute_id), f"{rows.DISPUTE_PREFIX}{dispute_id}")
+            row = self.table.look(parent(dispute_id), f"{rows.DISPUTE_PREFIX}{dispute_id}")
             open_ = row is not None and row["status"] not in ("settled", "withdrawn")
             if not open_ or (row is not None and row["run"] != run):
                 found.append((parent(dispute_id), f"execution {execution_name(dispute_id, run)} is an orphan"))
@@ -342,13 +342,13 @@ class Invariants:
         """Nothing is planned for it any more, and nobody will do anything."""
         if life.left:
             return False
-        row = self.table.row(life.booking_id, rows.BOOKING_SK)
+        row = self.table.look(life.booking_id, rows.BOOKING_SK)
         if row is None:
             return True
         engagement = row.get("engagement")
         if row.get("planned") or (engagement and (engagement["state"] not in ENDED or engagement.get("payments"))):
             return False
-        return not any("attention_pk" in found for found in self.table.rows(life.booking_id))
+        return not any("attention_pk" in found for found in self.table.seen(life.booking_id))
 
 
 def started_for(execution: Execution) -> tuple[str, int]:

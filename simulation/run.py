@@ -373,14 +373,14 @@ class _Run:
     def _orphans(self, life: Life) -> bool:
         """Whether a schedule or an execution of it is left."""
         cloud = self._cloud
-        row = cloud.table.row(life.booking_id, rows.BOOKING_SK)
+        row = cloud.table.look(life.booking_id, rows.BOOKING_SK)
         dispute = ((row or {}).get("engagement") or {}).get("dispute") or {"run": 0}
         runs = range(1, dispute["run"] + 1)
         found = (cloud.machine.find(execution_name(dispute["dispute_id"], run)) for run in runs)
         return cloud.schedules.of[life.booking_id] > 0 or any(known and known.status == "RUNNING" for known in found)
 
     def _judge(self, life: Life) -> None:
-        booking = self._cloud.table.row(life.booking_id, rows.BOOKING_SK)
+        booking = self._cloud.table.look(life.booking_id, rows.BOOKING_SK)
         if booking is None:
             self._invariants.states["never made"] += 1
             return
@@ -391,7 +391,7 @@ class _Run:
 
     def _forget(self, life: Life) -> None:
         booking_id, table = life.booking_id, self._cloud.table
-        booking = table.row(booking_id, rows.BOOKING_SK)
+        booking = table.look(booking_id, rows.BOOKING_SK)
         charge = (booking or {}).get("engagement", {}).get("charge_ref")
         table.forget(booking_id)
         if charge:

@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from duebook.adapters.memory.hook import FailingTwin, Hook, no_fault
@@ -49,7 +50,7 @@ class MemoryTable(FailingTwin):
 
     `index_lag` gives how long after its write each change reaches the indexes (none by default); they reach them in
     order. `calls` counts requests by kind: get, put, update, delete, transact, query, query_index, scan. `rows`, `row`,
-    `first`, `count` and `forget` are for tests: they count as no request. `about` is the partition of the last request,
+    `look`, `seen`, `count` and `forget` are for tests: they count as no request. `about` is the partition of the last request,
     for a hook or a lag that asks whose it is.
     """
 
@@ -61,7 +62,7 @@ class MemoryTable(FailingTwin):
         self._lag = index_lag
         self._table = _View("pk", "sk")
         self._indexes = {name: _View(*keys) for name, keys in INDEXES.items()}
-        self._replicating: deque[tuple[datetime, Key, Item | None]] = deque()
+        self._replicating: deque[tuple[datetime, Key, Item | None, int]] = deque()
         self.stream = Stream()
         self.about = ""
 
@@ -86,10 +87,11 @@ class MemoryTable(FailingTwin):
         if failed:
             raise ConditionFailed(failed=failed)
         after = [_applied(write, row) for write, row in zip(writes, before, strict=True)]
-        _check_whole([row for row in after if row is not None])
-        for write, key, row in zip(writes, keys, after, strict=True):
+        sizes = [size_at_most(row) if row is not None else 0 for row in after]
+        _check_whole(after, sizes)
+        for write, key, row, most in zip(writes, keys, after, sizes, strict=True):
             if not isinstance(write, Check):
-                self._store(key, row)
+                self._store(key, row, most)
         self._after(kind)
 
     def query(
@@ -140,10 +142,9 @@ class MemoryTable(FailingTwin):
         check_limit(limit)
         self._before("scan")
         self._replicate()
-        page = view.page(view.scanned(after, limit), limit)
-        kept = [row for row in page.items if sk is None or row["sk"] == sk]
+        page = view.page(view.scanned(after, limit), limit, sk)
         self._after("scan")
-        return Page(items=kept, after=page.after, scanned=page.scanned)
+        return page
 
     def expire(self) -> None:
         """What time to live does "within a few days" after `expires_at` (seconds of the epoch)."""
@@ -156,17 +157,24 @@ class MemoryTable(FailingTwin):
         found = self._table.rows.get((pk, sk))
         return _kept(found) if found is not None else None
 
-    def rows(self, pk: str | None = None, prefix: str = "") -> Iterator[Item]:
-        """Copies of all rows, or of one partition's in order, whose sort keys start with `prefix`."""
-        found = [(pk, sk) for sk, *_ in self._table.partitions.get(pk, [])] if pk else list(self._table.rows)
-        keys = [key for key in found if key[1].startswith(prefix)]
+    def rows(self, pk: str | None = None) -> Iterator[Item]:
+        """Copies of all rows, or of one partition's in order."""
+        keys = list(self._table.rows) if pk is None else [(pk, sk) for sk, *_ in self._table.partitions.get(pk, [])]
         return (_kept(self._table.rows[key]) for key in keys)
 
-    def first(self, index: str, pk: str) -> str | None:
-        """The lowest sort key of an index partition, as a reader sees it now."""
-        self._replicate()
-        entries = self._indexes[index].partitions.get(pk)
-        return entries[0][0] if entries else None
+    def look(self, pk: str, sk: str) -> Item | None:
+        """One row as it is kept: only to be looked at."""
+        return self._table.rows.get((pk, sk))
+
+    def seen(self, pk: str, prefix: str = "") -> list[Item]:
+        """A partition's rows whose sort keys start with `prefix`, in order, as they are kept: only to be looked at."""
+        entries = self._table.partitions.get(pk, [])
+        found = []
+        for sk, *_ in islice(entries, bisect_left(entries, (prefix,)), None):
+            if not sk.startswith(prefix):
+                break
+            found.append(self._table.rows[(pk, sk)])
+        return found
 
     def count(self, index: str) -> int:
         """How many rows an index holds, as a reader sees it now."""
@@ -182,23 +190,23 @@ class MemoryTable(FailingTwin):
     def __len__(self) -> int:
         return len(self._table.rows)
 
-    def _store(self, key: Key, row: Item | None, *, by_ttl: bool = False) -> None:
+    def _store(self, key: Key, row: Item | None, most: int = 0, *, by_ttl: bool = False) -> None:
         old = self._table.rows.get(key)
         if old == row:
             return
-        self._table.put(key, row)
+        self._table.put(key, row, most)
         self.stream.append(self._now(), key, old, row, by_ttl=by_ttl)
         ready = self._now() + self._lag() if self._lag else self._now()
-        self._replicating.append((ready, key, row))
+        self._replicating.append((ready, key, row, most))
         if self._lag is None:
             self._replicate()
 
     def _replicate(self) -> None:
         now = self._now()
         while self._replicating and self._replicating[0][0] <= now:
-            _, key, row = self._replicating.popleft()
+            _, key, row, most = self._replicating.popleft()
             for view in self._indexes.values():
-                view.put(key, row)
+                view.put(key, row, most)
 
 
 class _View:
@@ -211,15 +219,18 @@ class _View:
         self._is_index = partition != "pk"
         self._order: list[tuple[int, str]] = []
         self.rows: dict[Key, Item] = {}
+        self.sizes: dict[Key, int] = {}
         self.partitions: dict[str, list[Entry]] = {}
 
-    def put(self, key: Key, row: Item | None) -> None:
-        """Replace or remove a row; one without the index's keys is not in the index."""
+    def put(self, key: Key, row: Item | None, most: int = 0) -> None:
+        """Replace or remove a row; one without the index's keys is not in the index. `most`: bytes it may have."""
         old = self.rows.pop(key, None)
+        self.sizes.pop(key, None)
         was = self._place(key, old)
         is_at = self._place(key, row)
         if is_at is not None and row is not None:
             self.rows[key] = row
+            self.sizes[key] = most
         if was == is_at:
             return
         if was is not None:
@@ -234,18 +245,22 @@ class _View:
             raise AwsFailure("the exclusive start key is not of this query", aws_code="ValidationException")
         return after[self._sort], after["pk"], after["sk"]
 
-    def page(self, entries: Sequence[Entry], limit: int) -> Page:
-        """Rows up to `limit` and 1 MB. As with DynamoDB, a full page has an `after` even if nothing follows."""
+    def page(self, entries: Sequence[Entry], limit: int, sk: str | None = None) -> Page:
+        """Rows up to `limit` and 1 MB. As with DynamoDB, a full page has an `after` even if nothing follows.
+
+        With `sk` only rows of that sort key are given back, of all that were read.
+        """
         found = [self.rows[(pk, sk)] for _, pk, sk in entries]
         if self._is_index and "day_pk" not in self._names:
             found = [{name: value for name, value in row.items() if name in PROJECTED} for row in found]
         stopped = len(found) >= limit
-        if sum(map(size_at_most, found)) > LARGEST_PAGE:
+        if sum(self.sizes[(pk, key)] for _, pk, key in entries) > LARGEST_PAGE:
             fitting = _fitting(found)
             stopped = stopped or fitting < len(found)
             found = found[:fitting]
         last = {name: found[-1][name] for name in self._names} if stopped else None
-        return Page(items=[_kept(row) for row in found], after=last, scanned=len(found))
+        kept = [_kept(row) for row in found if sk is None or row["sk"] == sk]
+        return Page(items=kept, after=last, scanned=len(found))
 
     def scanned(self, after: Item | None, limit: int) -> list[Entry]:
         """The next entries of a scan: partitions by their hash, as if at random."""
@@ -323,12 +338,11 @@ def _applied(write: Write, row: Item | None) -> Item | None:
             return row
 
 
-def _check_whole(rows: Sequence[Item]) -> None:
+def _check_whole(rows: Sequence[Item | None], most: Sequence[int]) -> None:
     """Whole rows are weighed by DynamoDB alone, whose refusal is one of many."""
-    most = [size_at_most(row) for row in rows]
-    if max(most, default=0) <= LARGEST_ITEM and sum(most) <= LARGEST_TRANSACTION:
+    if max(most) <= LARGEST_ITEM and sum(most) <= LARGEST_TRANSACTION:
         return
-    sizes = [size(row) for row in rows]
+    sizes = [size(row) for row in rows if row is not None]
     if max(sizes) > LARGEST_ITEM or sum(sizes) > LARGEST_TRANSACTION:
         raise AwsFailure("DynamoDB answered ValidationException", aws_code="ValidationException")
 
