@@ -50,8 +50,8 @@ class MemoryTable(FailingTwin):
 
     `index_lag` gives how long after its write each change reaches the indexes (none by default); they reach them in
     order. `calls` counts requests by kind: get, put, update, delete, transact, query, query_index, scan. `rows`, `row`,
-    `look`, `seen`, `count` and `forget` are for tests: they count as no request. `about` is the partition of the last request,
-    for a hook or a lag that asks whose it is.
+    `look`, `seen`, `count` and `forget` are for tests: they count as no request. `about` is the partition of the last
+    request, for a hook or a lag that asks whose it is.
     """
 
     name = "table"
