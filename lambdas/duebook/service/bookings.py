@@ -115,7 +115,7 @@ class Bookings:
         condition = If(equals={"version": before.version}) if before else If(absent=True)
         writes: list[Write] = [Put(item=rows.booking_row(after), condition=condition)]
         old = before.planned if before else {}
-        for job in old.keys() - after.planned.keys():
+        for job in sorted(old.keys() - after.planned.keys()):
             writes.append(Delete(pk=after.booking_id, sk=f"{rows.JOB_PREFIX}{job}"))
         for job, planned in after.planned.items():
             if old.get(job) != planned:

@@ -159,7 +159,7 @@ def repair(bookings: Bookings, booking_id: str) -> set[str]:
         if step is None:
             return set()
         bookings.commit(booking, step, Cause(source="sweep"))
-        for job in extra - step.booking.planned.keys():
+        for job in sorted(extra - step.booking.planned.keys()):
             generation = found[job]["generation"]
             bookings.table.write(
                 Delete(pk=booking_id, sk=f"{rows.JOB_PREFIX}{job}", condition=If(equals={"generation": generation}))
