@@ -674,6 +674,7 @@ class Cloud:
         support.logger.setLevel("CRITICAL")
         stack.callback(support.logger.setLevel, level)
         stack.enter_context(wired(support.metrics, {"add_metric": lambda **_: None}))
+        stack.enter_context(wired(support.metrics.provider, {"flush_metrics": lambda **_: None}))
         stack.enter_context(wired(support, {"single_metric": lambda **_: nullcontext()}))
         stack.enter_context(wired(api, {"setting": lambda name: name}))
         return stack

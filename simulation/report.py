@@ -1,10 +1,10 @@
 """What a run came to, as text: what was simulated, what went wrong, what it took, and how a violation came about."""
 
-import importlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from benchmarks.cost import bill
 from simulation.faults import FAULTS
 from simulation.settings import Result, Violation
 
@@ -18,6 +18,9 @@ SERVICES = {
     "API Gateway": ("api.",),
     "stream reads": ("stream.",),
 }
+
+
+_UNPRICED = frozenset({"provider"})
 
 
 def report(result: Result) -> str:
@@ -53,9 +56,7 @@ def _lines(result: Result) -> Iterator[str]:
     sums = by_service(result)
     for service, count in sums.items():
         yield f"  {count / max(1, result.bookings):>9.1f}  {service}"
-    bill = _bill(result)
-    if bill:
-        yield bill
+    yield from _bill(result)
 
 
 def by_service(result: Result) -> dict[str, int]:
@@ -91,14 +92,13 @@ def reproduce(result: Result) -> str:
     return f"python -m simulation --scenario '{text}'"
 
 
-def _bill(result: Result) -> str | None:
-    """What it would cost at the price table of the benchmarks; None where there is none."""
-    try:
-        cost = importlib.import_module("benchmarks.cost")
-        lines = cost.priced(result.calls)
-    except (ImportError, AttributeError):
-        return None
-    return str(lines)
+def _bill(result: Result) -> Iterator[str]:
+    """What these requests cost at the benchmarks' price table; storage, polling and alarms are not among them."""
+    counted = bill({kind: count for kind, count in result.calls.items() if kind not in _UNPRICED})
+    each = 1000 * counted.usd / max(1, result.bookings)
+    yield f"at the price table {counted.usd:,.2f} USD, {each:.2f} USD for 1,000 bookings:"
+    for service, usd in counted.services.items():
+        yield f"  {usd:>9.2f}  {service}"
 
 
 def _at(violation: Violation) -> str:
