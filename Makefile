@@ -3,6 +3,7 @@
 PYTHON ?= python3
 ENV ?= dev
 PORT ?= 4566
+CONSOLE_PORT ?= 0
 TRACE ?= local/sample_trace.csv
 LIMIT ?= 300
 
@@ -35,7 +36,8 @@ COMPILED := aws_cdk.aws_apigatewayv2_authorizers, aws_cdk.aws_apigatewayv2_integ
 	ministack.app, moto.dynamodb, moto.scheduler, moto.sqs, moto.events, pydantic, pytest, rich.progress, sqlalchemy, typer
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit replay bench cost local clock openapi synth deploy smoke fmt lint type check lock
+.PHONY: help setup demo test test-unit replay bench cost local clock openapi synth deploy smoke fmt lint type check lock \
+	sample console browser screenshots
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,7 +59,7 @@ $(READY): requirements-dev.txt lambdas/requirements.txt client/pyproject.toml
 demo: $(READY) ## The whole story, August to December, on the embedded AWS: PAYMENTS=stripe
 	@$(RUN) -m local.demo $(if $(PAYMENTS),--payments $(PAYMENTS))
 
-test: $(READY) ## Every test: unit, contract, infrastructure, end to end
+test: $(READY) browser ## Every test: unit, contract, infrastructure, end to end
 	@$(RUN) -m pytest
 
 test-unit: $(READY) ## The unit tests alone, in seconds
@@ -72,8 +74,20 @@ bench: $(READY) ## Cold imports, memory, duration and AWS calls of each handler
 cost: $(READY) ## What a month costs, from counted AWS calls: BOOKINGS=1000 MONTHS=12 (kept) PRICES=file.json
 	@$(RUN) -m benchmarks.cost --bookings $(or $(BOOKINGS),1000) --months $(or $(MONTHS),12) $(if $(PRICES),--prices "$(PRICES)")
 
-local: $(READY) ## Run the embedded AWS until Ctrl-C: PORT=4566
-	@$(RUN) -m local up --port $(PORT)
+local: $(READY) ## Run the embedded AWS, with a sample and the console, until Ctrl-C: PORT=4566 CONSOLE_PORT= SAMPLE=0
+	@$(RUN) -m local up --port $(PORT) --console --console-port $(CONSOLE_PORT) $(if $(filter 0,$(SAMPLE)),,--sample)
+
+sample: $(READY) ## Put a small marketplace into the running embedded AWS: PORT=4566
+	@$(RUN) -m local sample --port $(PORT)
+
+console: $(READY) ## A page of this machine, with your own AWS credentials: ENV=dev, or ENV=local PORT=4566; CONSOLE_PORT=
+	@$(RUN) -m duebook_console --env $(ENV) $(if $(filter local,$(ENV)),--port $(PORT)) --console-port $(CONSOLE_PORT)
+
+browser: $(READY) ## Find a Chromium for the console's tests, or get one
+	@$(RUN) -m tests.browser
+
+screenshots: $(READY) browser ## Make docs/images/console-*.png anew
+	@$(RUN) -m local.screenshots
 
 clock: $(READY) ## Move the embedded AWS's time: BY=75d, or NEXT=1 to the next due job
 	@$(RUN) -m local clock --port $(PORT) $(if $(BY),--by "$(BY)") $(if $(NEXT),--next $(NEXT))

@@ -1,15 +1,19 @@
-"""`python -m local up` runs the embedded AWS until Ctrl-C; `python -m local clock` moves its time."""
+"""`python -m local up` runs the embedded AWS until Ctrl-C; `clock` moves its time, `sample` fills it."""
 
 import argparse
 import re
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from types import FrameType
 
+from duebook_client import Duebook, DuebookError
+from local import sample
 from local.clock import TimeDoesNotTravelError
+from local.console import console
 from local.deploy import Outputs, deploy
 from local.emulator import REGION, ROOT, EmbeddedAws, EmulatorError, api_url
 
@@ -24,12 +28,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(ending, _end)
     try:
         if options.command == "up":
-            _up(port=options.port, start_at=options.start_at)
+            _up(
+                port=options.port,
+                start_at=options.start_at,
+                fill=options.sample,
+                console_port=options.console_port if options.console else None,
+            )
         elif options.command == "clock":
             _move(port=options.port, by=options.by, to=options.to)
+        elif options.command == "sample":
+            aws = EmbeddedAws.attach(port=options.port)
+            _fill(aws, sample.outputs_of(aws))
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
-    except (EmulatorError, TimeDoesNotTravelError, TimeoutError) as error:
+    except (DuebookError, EmulatorError, TimeDoesNotTravelError, TimeoutError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
@@ -70,14 +82,30 @@ curl --silent --show-error --aws-sigv4 aws:amz:{REGION}:execute-api \\
 """
 
 
-def _up(*, port: int, start_at: datetime | None) -> None:
-    with EmbeddedAws(port=port, start_at=start_at) as aws:
+def _up(*, port: int, start_at: datetime | None, fill: bool, console_port: int | None) -> None:
+    """`console_port`: None for no console, 0 for a free port."""
+    with EmbeddedAws(port=port, start_at=start_at) as aws, ExitStack() as beside:
         outputs = deploy(aws)
+        if fill:
+            _fill(aws, {name: value for stack in outputs.values() for name, value in stack.items()})
         print(usage(aws, outputs), flush=True)
+        if console_port is not None:
+            address = beside.enter_context(console(port, console_port=console_port))
+            print(f"Console: {address}", file=sys.stderr, flush=True)
         print(_told(aws), file=sys.stderr, flush=True)
         while aws.alive:
             time.sleep(1)
         raise EmulatorError(f"the emulator ended\n{aws.log_tail()}")
+
+
+def _fill(aws: EmbeddedAws, outputs: Mapping[str, str]) -> None:
+    with Duebook(api_url(aws, outputs["ApiUrl"]), region=REGION, session=aws.session()) as client:
+        made = sample.make(aws, client, outputs["TableName"], lambda what: print(what, file=sys.stderr, flush=True))
+    print(
+        f"  {made.bookings} bookings, {made.disputes} disputes, and a dead letter: {made.dead_letter.job} of "
+        f"{made.dead_letter.booking_id}.",
+        file=sys.stderr,
+    )
 
 
 def _told(aws: EmbeddedAws) -> str:
@@ -111,7 +139,11 @@ def _parser() -> argparse.ArgumentParser:
     move.add_argument("--by", type=duration, help="75d, 36h, 1d12h")
     move.add_argument("--to", type=_instant, help="an instant, e.g. 2026-11-14T12:00")
     move.add_argument("--next", nargs="?", const="1", help="to the next instant with work")
-    for command in (up, clock):
+    up.add_argument("--sample", action="store_true", help="with a small marketplace in it")
+    up.add_argument("--console", action="store_true", help="with the console beside it")
+    up.add_argument("--console-port", type=int, default=0, help="of the console; by default a free one")
+    fill = commands.add_parser("sample", help="put a small marketplace into the running one")
+    for command in (up, clock, fill):
         command.add_argument("--port", type=int, default=_PORT)
     return parser
 

@@ -61,6 +61,24 @@ _SOON = 0.3
 """Seconds: a journey that is over by then needs no progress."""
 
 
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(_HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters |= {
+    "clock": shown.clock,
+    "count": count,
+    "day": shown.day,
+    "event": shown.event,
+    "money": money,
+    "what": shown.what,
+    "when": shown.when,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
     """What came of an action, told once on the page that follows it."""
@@ -78,22 +96,6 @@ class Console:
         self.travel = None if connection.clock is None else Travel(connection.clock)
         self._locks = locks
         self._notices: OrderedDict[str, Notice] = OrderedDict()
-        self._templates = Environment(
-            loader=FileSystemLoader(_HERE / "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters |= {
-            "clock": shown.clock,
-            "count": count,
-            "day": shown.day,
-            "event": shown.event,
-            "money": money,
-            "what": shown.what,
-            "when": shown.when,
-        }
 
     @cached_property
     def who(self) -> str:
@@ -371,7 +373,7 @@ class Console:
             "upcoming": upcoming,
             "who": self.who,
         }
-        return HTMLResponse(self._templates.get_template(template).render(values), status_code=status)
+        return HTMLResponse(_TEMPLATES.get_template(template).render(values), status_code=status)
 
     def _time(self) -> tuple[datetime, datetime | None, bool]:
         """Now, the next instant with work where time can be moved, and whether it could not be asked."""

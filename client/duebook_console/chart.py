@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from duebook_cli.words import exponent_of, money
+from duebook_cli.words import count, exponent_of, money
 
 WEEKS = 13
+UNKNOWN = ""
+"""Instead of a currency."""
 WIDTH, HEIGHT = 760, 190
 _LEFT, _TOP, _FLOOR, _GAP = 4, 22, 164, 10
 
@@ -31,7 +33,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """The payouts of one currency. `words`: the same in a sentence."""
+    """Payouts of one currency, or the number of those whose amount is not known. `words`: the same in a sentence."""
 
     currency: str
     total: str
@@ -45,20 +47,22 @@ class Chart:
 def charts(days: Iterable[tuple[date, int, Mapping[str, int]]], start: date) -> list[Chart]:
     """One chart a currency, the largest sum first, from `start`'s week on.
 
-    `days`: UTC day, number of payouts, their amounts in minor units by currency. A day's count is told with its largest
-    amount's currency, which is all of it where a marketplace has one.
+    `days`: UTC day, number of payouts, their amounts in minor units by currency, empty where they are not known: then
+    the number itself is drawn. A day's count is told with its largest amount's currency, which is all of it where a
+    marketplace has one.
     """
     first = start - timedelta(days=start.weekday())
     amounts: dict[str, list[int]] = {}
     numbers: dict[str, list[int]] = {}
-    for day, count, sums in days:
+    for day, number, sums in days:
         week = (day - first).days // 7
-        if not 0 <= week < WEEKS or not sums:
+        if not 0 <= week < WEEKS or not number:
             continue
-        for currency, amount in sums.items():
+        for currency, amount in (sums or {UNKNOWN: number}).items():
             amounts.setdefault(currency, [0] * WEEKS)[week] += amount
-        numbers.setdefault(max(sums, key=lambda each: sums[each]), [0] * WEEKS)[week] += count
-    found = sorted(amounts.items(), key=lambda item: (-sum(item[1]), item[0]))
+        told = max(sums, key=lambda each: sums[each], default=UNKNOWN)
+        numbers.setdefault(told, [0] * WEEKS)[week] += number
+    found = sorted(amounts.items(), key=lambda item: (item[0] == UNKNOWN, -sum(item[1]), item[0]))
     return [_chart(currency, sums, numbers.get(currency, [0] * WEEKS), first) for currency, sums in found]
 
 
@@ -72,7 +76,7 @@ def _chart(currency: str, sums: list[int], numbers: list[int], first: date) -> C
             Bar(
                 week=first + timedelta(weeks=week),
                 count=numbers[week],
-                amount=money(amount, currency),
+                amount=_whole(amount, currency),
                 label=_short(amount, currency) if amount else "",
                 x=round(_LEFT + week * pitch + _GAP / 2, 1),
                 y=round(_FLOOR - height, 1),
@@ -80,10 +84,14 @@ def _chart(currency: str, sums: list[int], numbers: list[int], first: date) -> C
                 height=height,
             )
         )
-    total = money(sum(sums), currency)
+    total = _whole(sum(sums), currency)
     top = max(bars, key=lambda bar: bar.height)
     words = f"{total} in {WEEKS} weeks; the most in the week of {top.week:%d %b}: {top.amount}."
     return Chart(currency=currency, total=total, words=words, bars=tuple(bars))
+
+
+def _whole(amount: int, currency: str) -> str:
+    return count(amount, "payout") if currency == UNKNOWN else money(amount, currency)
 
 
 def _short(amount: int, currency: str) -> str:

@@ -16,7 +16,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from duebook_client import BadArgument, Duebook, DuebookError, Job
-from duebook_client.client import LONGEST_WINDOW
 from duebook_client.fields import Fields
 from duebook_client.models import read_job
 from duebook_client.times import utc_in
@@ -27,6 +26,8 @@ PAGE = 50
 """Rows of a table."""
 MOST_CALLS = 4
 """For one table or one count; what is left then is said, or on the next page."""
+PART = timedelta(days=23)
+"""Of a window, in one call: the API takes 31 days, but reads some 25 of them when little is pending."""
 OVERDUE = timedelta(hours=1)
 """A job not done yet stands at its next look, which the sweeper puts at most an hour ahead."""
 
@@ -83,7 +84,7 @@ def page_of(
 
 
 def due(client: Duebook, start: datetime, end: datetime, *, job: str | None, after: str | None) -> Page[Job]:
-    """A page of pending jobs in [start, end), of any length: the API takes 31 days at once.
+    """A page of pending jobs in [start, end), of any length.
 
     `after` carries the whole place: the window's own start, which part of it, and the API's cursor.
     """
@@ -92,10 +93,10 @@ def due(client: Duebook, start: datetime, end: datetime, *, job: str | None, aft
         start, part, cursor = _place(after)
     found: list[Job] = []
     for _ in range(MOST_CALLS):
-        low = start + part * LONGEST_WINDOW
+        low = start + part * PART
         if low >= end:
             return Page(tuple(found), None)
-        query = {"from": utc_in(low, "start"), "to": utc_in(min(low + LONGEST_WINDOW, end), "end")}
+        query = {"from": utc_in(low, "start"), "to": utc_in(min(low + PART, end), "end")}
         if job:
             query["job"] = job
         page = page_of(client, "/jobs", "jobs", read_job, query=query, after=cursor, limit=PAGE - len(found))
@@ -103,7 +104,7 @@ def due(client: Duebook, start: datetime, end: datetime, *, job: str | None, aft
         part, cursor = (part, page.after) if page.after else (part + 1, None)
         if len(found) >= PAGE:
             break
-    more = start + part * LONGEST_WINDOW < end
+    more = start + part * PART < end
     return Page(tuple(found), f"{utc_in(start, 'start')}~{part}~{cursor or ''}" if more else None)
 
 

@@ -25,7 +25,7 @@ from tests.unit.client.in_process import InProcessService, in_process_service
 
 with catch_warnings():  # it asks for httpx2, a new name of what is pinned
     simplefilter("ignore")
-    from starlette.testclient import TestClient
+    from starlette.testclient import TestClient as TestClient
 
 LOCKS = Locks(port=8123, key="the-key", token="the-token")
 ORIGIN = "http://127.0.0.1:8123"

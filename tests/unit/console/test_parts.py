@@ -1,5 +1,6 @@
 """The pure parts: a booking's line, a dispute's steps, the payouts' bars, and a journey through time."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from threading import Event
@@ -163,7 +164,8 @@ def test_payouts_are_summed_by_week_from_monday_and_by_currency() -> None:
         (date(2027, 3, 30), 9, {"EUR": 99_999}),
         (date(2026, 11, 20), 4, {}),
     ]
-    euro, yen = charts(days, start)
+    euro, yen, unknown = charts(days, start)
+    assert (unknown.total, unknown.bars[1].amount) == ("4 payouts", "4 payouts")
     assert (euro.currency, euro.total, yen.total) == ("EUR", "400.00 EUR", "5,000 JPY")
     assert [(bar.week.isoformat(), bar.count, bar.amount) for bar in euro.bars[:2]] == [
         ("2026-11-09", 2, "300.00 EUR"),
@@ -204,7 +206,7 @@ class SlowClock:
     def upcoming(self) -> datetime | None:
         return None
 
-    def advance(self, by: timedelta, watch: Any) -> datetime:
+    def advance(self, by: timedelta, watch: Callable[[datetime], None] = lambda now: None) -> datetime:
         watch(NOW)
         self.go.wait(10)
         if self.error:
