@@ -92,9 +92,10 @@ def may_send(*queues: sqs.IQueue) -> iam.PolicyStatement:
 def may_consume(*queues: sqs.IQueue) -> iam.PolicyStatement:
     """What Lambda's event source needs of its function's role.
 
-    Source: Lambda developer guide, "Using Lambda with Amazon SQS", execution role permissions.
+    Source: Lambda developer guide, "Using Lambda with Amazon SQS", execution role permissions; the managed policy
+    AWSLambdaSQSQueueExecutionRole has the same three.
     """
     return iam.PolicyStatement(
-        actions=["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"],
+        actions=["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
         resources=[queue.queue_arn for queue in queues],
     )

@@ -61,7 +61,7 @@ class Scheduling(Construct):
         )
 
     def let_write(self, function: ServiceFunction) -> None:
-        """The function may make, replace, read and delete schedules of the group, and hand them the role.
+        """The function may make, replace and delete schedules of the group, and hand them the role.
 
         Create and update each need `iam:PassRole` on the role (EventBridge Scheduler user guide, "Security").
         """
@@ -71,7 +71,6 @@ class Scheduling(Construct):
                     "scheduler:CreateSchedule",
                     "scheduler:UpdateSchedule",
                     "scheduler:DeleteSchedule",
-                    "scheduler:GetSchedule",
                 ],
                 resources=[self._schedules],
             ),

@@ -22,7 +22,6 @@ OWN = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTelemetryRecords", 
 QUEUE_SOURCE = {
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage",
-    "sqs:ChangeMessageVisibility",
     "sqs:GetQueueAttributes",
 }
 STREAM_SOURCE = {
@@ -31,7 +30,7 @@ STREAM_SOURCE = {
     "dynamodb:GetShardIterator",
     "dynamodb:ListStreams",
 }
-WRITE_SCHEDULES = {f"scheduler:{verb}Schedule" for verb in ("Create", "Update", "Delete", "Get")}
+WRITE_SCHEDULES = {f"scheduler:{verb}Schedule" for verb in ("Create", "Update", "Delete")}
 
 ALLOWED = {
     "api": COMMIT | {"dynamodb:Query", "lambda:InvokeFunction", "states:GetExecutionHistory", "states:SendTaskSuccess"},
