@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, TypeVar
 
 from duebook_client.errors import BadAnswer
@@ -80,6 +80,12 @@ class Fields:
         if instant.tzinfo is None:
             raise self._wrong(name, "a time with offset")
         return instant
+
+    def day(self, name: str) -> date:
+        try:
+            return date.fromisoformat(self.text(name))
+        except ValueError:
+            raise self._wrong(name, "a day") from None
 
     def duration_or_none(self, name: str) -> timedelta | None:
         seconds = self.whole_or_none(name)

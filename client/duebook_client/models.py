@@ -4,9 +4,10 @@ Every value ignores fields it does not know, so that an older client reads a new
 in `raw`. States, kinds and event types are text for the same reason.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from duebook_client.fields import Fields
@@ -174,6 +175,19 @@ class JobChange:
     applied: bool
     current: Job | None
     raw: Raw = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaySummary:
+    """The pending jobs of one UTC day. `job`: `pay` for every `pay_<n>`, `own` for the callers' own together.
+
+    `amounts`: of payouts, where known: currency → minor units.
+    """
+
+    day: date
+    job: str
+    count: int
+    amounts: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,6 +476,29 @@ def read_job(fields: Fields) -> Job:
         reason=fields.text_or_none("reason"),
         raw=fields.raw,
     )
+
+
+def read_day_summary(fields: Fields) -> DaySummary:
+    amounts = Fields(fields.mapping("amounts"), f"{fields.what}.amounts")
+    return DaySummary(
+        day=fields.day("day"),
+        job=fields.text("job"),
+        count=fields.whole("count"),
+        amounts={currency: amounts.whole(currency) for currency in amounts.raw},
+    )
+
+
+def merged(found: Iterable[DaySummary]) -> list[DaySummary]:
+    """One for each day and job, in order: the service may split one between two answers."""
+    sums: dict[tuple[date, str], DaySummary] = {}
+    for each in found:
+        key = each.day, each.job
+        known = sums.get(key)
+        if known is not None:
+            amounts = dict(Counter(known.amounts) + Counter(each.amounts))
+            each = replace(each, count=known.count + each.count, amounts=amounts)
+        sums[key] = each
+    return [sums[key] for key in sorted(sums)]
 
 
 def read_explanation(fields: Fields) -> Explanation:

@@ -11,6 +11,7 @@ ROUTES: Mapping[str, Sequence[Route]] = {
         ("DELETE", "/bookings/{booking_id}/jobs/{job}"),
         ("GET", "/bookings/{booking_id}/jobs"),
         ("GET", "/jobs"),
+        ("GET", "/jobs/summary"),
     ),
     "bookings": (
         ("PUT", "/bookings/{booking_id}"),

@@ -209,6 +209,21 @@ class JobRedriven(JobRow):
     status: Literal["pending", "dead", "done"]
 
 
+class DaySum(TypedDict):
+    """Pending jobs of one UTC day. `job` is `pay` for every `pay_<n>`, and `own` for the callers' own together."""
+
+    day: Day
+    job: JobName
+    count: Positive
+    amounts: Annotated[ByCurrency, Field(description="Of payouts, where known, in minor units.")]
+
+
+Summary = TypedDict(
+    "Summary",
+    {"from": Instant, "to": Instant, "days": list[DaySum], "complete": bool, "next": Cursor},
+)
+
+
 class ExplainedStep(TypedDict):
     type: str
     reason: str
@@ -516,6 +531,7 @@ ANSWERS: Mapping[str, Any] = {
     "delete_job": JobRemoved,
     "get_jobs": Jobs,
     "get_due": JobsPage,
+    "get_summary": Summary,
     "put_booking": BookingChanged,
     "get_booking": ManagedBooking | OnlyOwnJobs,
     "accept": BookingChanged,

@@ -10,6 +10,14 @@ Measured for one unfiltered page of at most 100 out of ten days of pending work:
 
 Rows read is DynamoDB's ScannedCount, equal to Count in every query; what is read beyond the page are the heads of the
 day's other partitions, which the merge has to see.
+
+GET /jobs/summary has to read every pending row of its window once, in the fewest requests that its bounds allow. The
+same ten days:
+
+| pending jobs | requests | rows read | index queries |
+|---|---|---|---|
+| 10 | 1 | 10 | 160 |
+| 100,000 | 10 | 100,000 | 180 |
 """
 
 from datetime import UTC, datetime, timedelta
@@ -21,6 +29,7 @@ from duebook.adapters.memory import MemoryTable
 from duebook.domain import names
 from duebook.domain.booking import Planned
 from duebook.service import queries, rows
+from duebook.service.summary import MOST_ROWS, PAGE, summary
 
 START = datetime(2026, 11, 14, tzinfo=UTC)
 KINDS = (*names.LIFECYCLE_JOBS, "pay_1", "watch_dispute", "menu", "survey")
@@ -117,3 +126,32 @@ def test_nothing_but_the_index_is_read(hundred_thousand: tuple[Counted, list[str
     table, _ = hundred_thousand
     page(table, START)
     assert set(table.calls) == {"query_index"}
+
+
+def summed(table: Counted) -> tuple[int, int, int, int]:
+    """Jobs counted, requests, rows read and index queries of one whole summary."""
+    table.calls.clear()
+    table.read = 0
+    count, requests, cursor = 0, 0, None
+    while True:
+        asked = table.calls["query_index"]
+        found = summary(table, START, START + timedelta(days=DAYS), cursor=cursor)
+        count, requests = count + sum(each.count for each in found.sums), requests + 1
+        assert found.read < MOST_ROWS + PAGE
+        assert table.calls["query_index"] - asked <= queries.MOST_QUERIES
+        cursor = found.cursor
+        if cursor is None:
+            return count, requests, table.read, table.calls["query_index"]
+
+
+def test_a_summary_reads_each_pending_row_once_and_nothing_else(
+    hundred_thousand: tuple[Counted, list[str]],
+) -> None:
+    few = filled(10)[0]
+    assert summed(few) == (10, 1, 10, DAYS * PARTITIONS)
+    many, _ = hundred_thousand
+    count, requests, read, asked = summed(many)
+    assert (count, read) == (100_000, 100_000)
+    assert requests <= 100_000 // MOST_ROWS + 1
+    assert asked <= DAYS * PARTITIONS + 100_000 // PAGE + requests
+    assert set(many.calls) == {"query_index"}

@@ -17,7 +17,7 @@ MOST_QUERIES = 400
 """Index queries one call may make; a sparse window beyond it is answered with a short page and a cursor."""
 MOST_HISTORY_PAGES = 50
 """Of 200 entries: what a dispute's timeline reads at most."""
-_JUST_AFTER = " "
+JUST_AFTER = " "
 """Sorts before every character that a name, an id or `#` can go on with."""
 
 
@@ -58,11 +58,8 @@ def due(
     `job`: a built-in job's name, `pay`, `own`, or one own job's name (then all own jobs of the window are read).
     The partitions of a day are merged lazily, in small chunks, so little more is read than is returned.
     """
-    if end <= start:
-        raise InvalidRequest("empty_window", "to", "`to` must be after `from`")
-    if end - start > LONGEST_WINDOW:
-        raise InvalidRequest("window_too_long", "to", f"a window has at most {LONGEST_WINDOW.days} days")
-    kinds = names.KINDS if job is None else (job if job in names.KINDS else names.kind(job),)
+    check_window(start, end, LONGEST_WINDOW)
+    kinds = kinds_of(job)
     partitions = [(kind, number) for kind in kinds for number in range(rows.DUE_SHARDS)]
     chunk = max(3, limit // (4 * len(partitions)))
     low = max(iso(start), cursor) if cursor else iso(start)
@@ -83,9 +80,22 @@ def due(
             if job is None or job in names.KINDS or row["job"] == job:
                 found.append(row)
             if len(found) >= limit or (reads.queries >= MOST_QUERIES and len(kinds) == 1):
-                return Listing(found, row["due_sk"] + _JUST_AFTER, reads.rows)
+                return Listing(found, row["due_sk"] + JUST_AFTER, reads.rows)
         day += timedelta(days=1)
     return Listing(found, None, reads.rows)
+
+
+def check_window(start: datetime, end: datetime, longest: timedelta) -> None:
+    """Raises `InvalidRequest`."""
+    if end <= start:
+        raise InvalidRequest("empty_window", "to", "`to` must be after `from`")
+    if end - start > longest:
+        raise InvalidRequest("window_too_long", "to", f"a window has at most {longest.days} days")
+
+
+def kinds_of(job: str | None) -> tuple[str, ...]:
+    """The kinds of job in whose partitions a listing looks; None: in all."""
+    return names.KINDS if job is None else (job if job in names.KINDS else names.kind(job),)
 
 
 def attention(table: Table, kind: str, *, cursor: str | None = None, limit: int = 100) -> Listing:
@@ -99,7 +109,7 @@ def attention(table: Table, kind: str, *, cursor: str | None = None, limit: int 
     for row in heapq.merge(*streams, key=lambda row: str(row["attention_sk"])):
         found.append(row)
         if len(found) >= limit:
-            return Listing(found, row["attention_sk"] + _JUST_AFTER, reads.rows)
+            return Listing(found, row["attention_sk"] + JUST_AFTER, reads.rows)
     return Listing(found, None, reads.rows)
 
 

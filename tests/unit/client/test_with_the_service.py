@@ -6,8 +6,21 @@ from typing import Any
 
 import pytest
 
+from duebook.service import summary
 from duebook.service.rows import job_dead
-from duebook_client import Actor, Booking, Conflict, Duebook, Event, Invalid, Local, NoAnswer, NotFound, NotManaged
+from duebook_client import (
+    Actor,
+    BadArgument,
+    Booking,
+    Conflict,
+    Duebook,
+    Event,
+    Invalid,
+    Local,
+    NoAnswer,
+    NotFound,
+    NotManaged,
+)
 from tests.unit.client.fakes import REGION, URL, FixedSession
 from tests.unit.client.in_process import InProcessService, in_process_service
 
@@ -231,3 +244,23 @@ def test_an_imported_payout_is_held_and_listed_until_it_is_released(due: Duebook
     assert list(due.dead_letters(kind="held")) == []
     service.move_by(timedelta(seconds=1))
     assert due.booking("b1").state == "paying"
+
+
+def test_a_summary_is_one_whole_however_many_requests_it_takes(
+    due: Duebook, service: InProcessService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(6):
+        due.put_job(f"order-{number}", "remind_guest", AT + number % 2 * DAY)
+    whole = due.jobs_summary(AT - DAY, AT + 3 * DAY)
+    assert [(each.day, each.job, each.count) for each in whole] == [
+        (AT.date(), "own", 3),
+        ((AT + DAY).date(), "own", 3),
+    ]
+    monkeypatch.setattr(summary, "PAGE", 1)
+    monkeypatch.setattr(summary, "MOST_ROWS", 2)
+    sent = len(service.sent)
+    assert due.jobs_summary(AT - DAY, AT + 3 * DAY) == whole
+    assert len(service.sent) - sent > 2
+    assert due.jobs_summary(AT - DAY, AT + 3 * DAY, job="release_payment") == []
+    with pytest.raises(BadArgument):
+        due.jobs_summary(AT, AT + 367 * DAY)

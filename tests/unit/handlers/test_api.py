@@ -111,6 +111,19 @@ def test_pending_work_of_a_window_is_listed_and_paged(world: World) -> None:
     assert rest["cursor"] is None
 
 
+def test_a_summary_counts_pending_work_by_day_and_job(world: World) -> None:
+    for number in range(4):
+        world.paid(f"b{number}")
+    assert call("GET", "/jobs/summary", query=WINDOW | {"job": "close_event"}).body == {
+        "from": "2026-11-01T00:00:00.000Z",
+        "to": "2026-11-30T00:00:00.000Z",
+        "days": [{"day": "2026-11-14", "job": "close_event", "count": 4, "amounts": {}}],
+        "complete": True,
+        "next": None,
+    }
+    assert call("GET", "/jobs/summary", query=WINDOW | {"cursor": "x"}).error == ("bad_cursor", "cursor")
+
+
 def test_an_explanation_shows_the_row_the_steps_and_the_next_job(world: World) -> None:
     world.paid()
     world.now = END

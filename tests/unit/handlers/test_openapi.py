@@ -111,7 +111,7 @@ def test_the_examples_are_a_story_that_the_service_accepts(world: World, monkeyp
 
     monkeypatch.setenv("RECONCILER_FUNCTION", "reconciler")
     world.use_external_payments()
-    play("put_booking", "put_job", "put_chef", "accept", "pay_booking", "move", "get_due")
+    play("put_booking", "put_job", "put_chef", "accept", "pay_booking", "move", "get_due", "get_summary")
     assert play("explain_job").body["verdict"] == "waits"
     assert play("redrive").body["generation"] > 1
     play("delete_job", "release_payout")

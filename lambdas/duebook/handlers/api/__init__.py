@@ -17,7 +17,7 @@ from duebook import wiring
 from duebook.domain import errors, names
 from duebook.domain.booking import Actor, Booking
 from duebook.domain.payment import Done, Failed
-from duebook.domain.times import moment
+from duebook.domain.times import iso, moment
 from duebook.handlers.api import models, views
 from duebook.handlers.api.body import JSON_TYPE, LARGEST_BODY, is_json, parsed, text_of
 from duebook.handlers.support import count, logger, metrics
@@ -26,6 +26,7 @@ from duebook.service.bookings import Key
 from duebook.service.commands import Commands, DisputeCommands, canonical_hash
 from duebook.service.explain import explain
 from duebook.service.ports import Item
+from duebook.service.summary import summary
 from duebook.settings import setting
 
 app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=parsed)
@@ -104,6 +105,20 @@ def get_due(
         wiring.bookings().table, _query_time(start, "from"), _query_time(end, "to"), job=job, cursor=cursor, limit=limit
     )
     return {"jobs": [views.job(row) for row in listing.items], "cursor": listing.cursor}
+
+
+@app.get("/jobs/summary", tags=["schedules"])
+def get_summary(
+    start: Annotated[str, Query(alias="from", max_length=64)],
+    end: Annotated[str, Query(alias="to", max_length=64)],
+    job: Annotated[str | None, Query(pattern=f"^{names.JOB_NAME}$")] = None,
+    cursor: Cursor = None,
+) -> Json:
+    """How much is pending in a window of at most 366 days, by UTC day and job. A long answer goes on from `next`: then
+    the sums of a day may be split."""
+    first, last = _query_time(start, "from"), _query_time(end, "to")
+    found = summary(wiring.bookings().table, first, last, job=job, cursor=cursor)
+    return {"from": iso(first), "to": iso(last)} | views.summary(found)
 
 
 # --- bookings ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from duebook.service.codec import encode
 from duebook.service.explain import Explanation
 from duebook.service.ports import Item
 from duebook.service.reconcile import Report
+from duebook.service.summary import Summary
 
 JOB_FIELDS = ("booking_id", "job", "run_at", "wake_at", "status", "attempts", "generation", "lane", "reason")
 PAYMENT_FIELDS = (
@@ -86,6 +87,11 @@ def booking(value: Booking, payments: list[Item]) -> View:
 
 def job(row: Mapping[str, Any]) -> View:
     return {name: row.get(name) for name in JOB_FIELDS}
+
+
+def summary(value: Summary) -> View:
+    days = [{"day": each.day, "job": each.job, "count": each.count, "amounts": each.amounts} for each in value.sums]
+    return {"days": days, "complete": value.cursor is None, "next": value.cursor}
 
 
 def explanation(value: Explanation) -> View:
