@@ -26,10 +26,11 @@ def payout_minor(booking: Booking) -> int:
     return rest - quotient - up
 
 
-def is_past(booking: Booking, now: datetime) -> bool:
-    """Whether a deadline or instant of it beside the payout has come already, so that something happens at once."""
+def is_past(booking: Booking, state: str, now: datetime) -> bool:
+    """Whether a deadline or instant beside the payout had come when it was taken over in `state`, so that something
+    happens at once, or has happened by now."""
     policy, start = booking.policy, booking.event_start.instant
-    match booking.state:
+    match state:
         case "requested":
             at = min(booking.requested_at + (policy.accept_within or timedelta()), start)
         case "accepted":

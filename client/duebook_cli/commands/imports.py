@@ -153,8 +153,9 @@ def _import(
     refusals = [*refusals, *(Refusal.by_service(each, error) for each, error in calls.refused)]
     _tell_refusals(run, file, refusals)
     imported = _imported(journal)
-    past = [] if calls.stopped is not None else [id_ for id_, each in imported.items() if each.past]
-    due = [each for each in imported.values() if each.payout_at and datetime.fromisoformat(each.payout_at) <= run.now]
+    held = {id_: each for id_, each in imported.items() if each.outcome != RELEASED}
+    past = [] if calls.stopped is not None else [id_ for id_, each in held.items() if each.past]
+    due = [each for each in held.values() if each.payout_at and datetime.fromisoformat(each.payout_at) <= run.now]
     told = {
         **document,
         "imported": len(calls.done),
@@ -169,7 +170,7 @@ def _import(
     run.show(told, _summary(told))
     if calls.stopped is not None:
         run.say("The same command again goes on.")
-    if imported:
+    if held:
         run.say(f"Payouts are held until `duebook import release {file}`.")
     if not refusals and calls.stopped is None:
         return Exit.OK
@@ -186,7 +187,7 @@ def _entry(row: Row[Arguments], booking: Booking, now: datetime) -> Imported:
         currency=booking.currency,
         payout_at=None if at is None else words.iso(at),
         payout_minor=payout_minor(booking),
-        past=is_past(booking, now),
+        past=is_past(booking, row.value.get("state", "requested"), now),
     )
 
 
@@ -203,7 +204,7 @@ def _at_once(run: Run, booking_ids: Sequence[str], rate: float) -> Counter[str]:
         return to_come | {each.type for each in run.client.history(booking_id) if each.due is not None}
 
     try:
-        calls = call_each(run, booking_ids, look, rate=rate, doing="Looking at what became due at once")
+        calls = call_each(run, booking_ids, look, rate=rate / 2, doing="Looking at what became due at once")
     except DuebookError as error:
         run.say(f"What became due at once is not known: {run.explained(error)}")
         return Counter()
@@ -227,6 +228,14 @@ def _release(
         raise looked.stopped
     held = sorted((each for _, each in looked.done if each.raw.get("payout_held")), key=lambda each: each.booking_id)
     ours = {each.booking_id for each in held}
+
+    def note(booking_id: str) -> None:
+        if journal is not None:
+            journal.append(booking_id, {**journal.entries[booking_id], "outcome": RELEASED})
+
+    for booking_id, _ in looked.done:
+        if booking_id not in ours:  # released by hand, or nothing is left to pay
+            note(booking_id)
     others = sum(letter.booking_id not in ours for letter in run.client.dead_letters(kind="held"))
     due = [each for each in held if (at := payout_at(each)) is not None and at <= run.now]
     _tell_held(run, held, due, others)
@@ -236,8 +245,7 @@ def _release(
 
         def let_go(booking: Booking) -> Booking:
             released = run.client.release_payout(booking.booking_id, actor=by, reason=reason)
-            if journal is not None:
-                journal.append(booking.booking_id, {**journal.entries[booking.booking_id], "outcome": RELEASED})
+            note(booking.booking_id)
             return released
 
         calls = call_each(run, held, let_go, rate=rate, doing="Releasing")

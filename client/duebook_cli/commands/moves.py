@@ -132,7 +132,7 @@ def _show_plan(run: Run, rows: Sequence[Row[Move]], document: Mapping[str, Any],
     def look(row: Row[Move]) -> Planned:
         return Planned(run.client.booking(row.booking_id), run.client.jobs(row.booking_id))
 
-    calls: Calls[Row[Move], Planned] = call_each(run, rows, look, rate=rate, doing="Looking")
+    calls: Calls[Row[Move], Planned] = call_each(run, rows, look, rate=rate / 2, doing="Looking")
     if calls.stopped is not None:
         raise calls.stopped
     refusals = [Refusal.by_service(each, error) for each, error in calls.refused]

@@ -31,6 +31,7 @@ READS_AND_WRITES: Sequence[Sequence[str]] = (
     ("dead", "explain", "b1/close_event"),
     ("dead", "redrive", "order-1/remind"),
     ("dead", "redrive", "--all", "--yes"),
+    ("payouts",),
     ("pause", "payouts"),
     ("resume", "payouts"),
 )

@@ -116,12 +116,14 @@ def test_after_a_kill_it_goes_on_and_what_was_sent_just_before_it_is_repeated_ha
     assert duebook("import", file).exit == 0
     journal = file.with_name("bookings.csv.import.jsonl")
     lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join(lines[:3]) + lines[3][:20])  # the third row was sent, its line is cut short
+    journal.write_bytes(b"".join(lines[:2]) + lines[2][:20])  # the second row was sent, its line is cut short
+    service.move_by(timedelta(minutes=5))  # its jobs have run meanwhile
     service.sent.clear()
     told = duebook("import", file, "--json")
-    assert (told.exit, told.document["imported"], told.document["imported_before"]) == (0, 2, 2)
-    assert len([each for each in service.sent if each.method == "PUT"]) == 2
+    assert (told.exit, told.document["imported"], told.document["imported_before"]) == (0, 3, 1)
+    assert len([each for each in service.sent if each.method == "PUT"]) == 3
     assert told.document["payouts_due"]["count"] == 2
+    assert told.document["at_once"] == {"booking.event_closed": 1, "booking.completed": 1, "booking.rejected": 1}
     for booking_id in ("future", "late", "yen", "silent"):
         assert [each.type for each in client.history(booking_id)].count("booking.requested") == 1
 
@@ -197,6 +199,9 @@ def test_payouts_are_held_until_they_are_released_and_then_decided_once(
     again = duebook("import", "release", file, "--yes", "--json")
     assert (again.exit, again.document["released"]) == (0, [])
     assert len(client.payments("late")) == 1
+    told = duebook("import", file, "--json")
+    assert (told.document["imported_before"], told.document["payouts_due"]["count"]) == (4, 0)
+    assert "are held" not in told.told
 
 
 def test_a_release_that_was_killed_goes_on(

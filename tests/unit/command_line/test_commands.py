@@ -313,9 +313,35 @@ def test_explain_says_what_would_happen_and_does_nothing(
 # --- payouts, reconcile, clock -------------------------------------------------------------------------------------
 
 
+def test_payouts_are_summed_by_day_and_currency(client: Duebook, duebook: Run) -> None:
+    book(client)
+    book(client, "b2", event_start=Local("2026-11-14T12:00:00", "Europe/Berlin"))
+    book(client, "b3", event_start=Local("2026-11-20T12:00:00", "Europe/Berlin"))
+    told = duebook("payouts", "--within", "120d")
+    assert told.exit == 0
+    assert "2026-11-15" in told.out or "2026-11-16" in told.out
+    document = duebook("payouts", "--within", "120d", "--json").document
+    assert (document["count"], document["paused"]) == (3, False)
+    assert sum(each["count"] for each in document["days"]) == 3
+    assert duebook("payouts", "--within", "1d", "--json").document["days"] == []
+
+
+def test_payouts_of_several_currencies_are_told_each_in_its_own_units() -> None:
+    day = {"day": "2026-11-14", "job": "release_payment", "count": 3, "amounts": {"EUR": 90_050, "JPY": 4_500}}
+    summary = {"days": [day, {**day, "day": "2026-11-15"}], "next": None}
+    switch = {"paused": True, "reason": "audit"}
+    run = runner(connected(ScriptedTransport(answer(summary), answer(switch), answer(summary), answer(switch))))
+    told = run("payouts")
+    assert "2026-11-14        3  900.50 EUR + 4,500 JPY" in told.out
+    assert "6 payouts of 1,801.00 EUR + 9,000 JPY" in told.told
+    assert "paused: audit" in told.told
+    assert run("payouts", "--json").document["amounts"] == {"EUR": 180_100, "JPY": 9_000}
+
+
 def test_payouts_are_paused_and_resumed_and_that_is_told(client: Duebook, duebook: Run) -> None:
     assert duebook("pause", "payouts", "--reason", "audit", "--json").document["payouts"]["paused"]
     assert client.payouts().paused
+    assert "paused: audit" in duebook("payouts").told
     assert "It was so already" in duebook("pause", "payouts", "--reason", "audit").told
     assert not duebook("resume", "payouts", "--json").document["payouts"]["paused"]
     assert not client.payouts().paused
