@@ -87,7 +87,7 @@ class ServiceDashboard(Construct):
         ]
 
     def _stuck(self) -> list[cloudwatch.IWidget]:
-        kinds = ("dead", "needs_attention")
+        kinds = ("dead", "needs_attention", "held")
         ends = [
             self._data.projection.dead_letters,
             self._data.events.default.dead_letters,

@@ -103,16 +103,17 @@ def people(alarms: Alarms) -> None:
             why="Rows wait for a person. A level, not an event: over only when none is left. The sweeper counts at "
             "each run; while it is silent the last word stands.",
         )
-    for kind, days in (("dead", 1), ("needs_attention", 1), ("in_review", 2)):
+    for kind, days in (("dead", 1), ("needs_attention", 1), ("in_review", 2), ("held", 7)):
         alarms.watch(
             "attention-old",
             alarms.own("OldestAttention", statistic=MAXIMUM, period=15 * MINUTE, kind=kind),
             subject=kind,
             at_least=days * DAY,
             missing=MISSING.IGNORE,
-            page=kind != "in_review",
+            page=kind in ("dead", "needs_attention"),
             why="A row waits for a person for too long: a day for a dead job or a stuck payment; two for a dispute in "
-            "review, which decides itself after three. While the sweeper is silent the last word stands.",
+            "review, which decides itself after three; a week for a held payout. While the sweeper is silent the last "
+            "word stands.",
         )
 
 

@@ -21,7 +21,7 @@ FIRST_LOOK_BACK = timedelta(days=14)
 MOST_ROWS = 2_000
 PAGE = 100
 STATE = ("#sweeper", "state")
-FOR_PEOPLE = (rows.DEAD, rows.NEEDS_ATTENTION, rows.DISPUTES_IN_REVIEW)
+FOR_PEOPLE = (rows.DEAD, rows.NEEDS_ATTENTION, rows.DISPUTES_IN_REVIEW, rows.HELD)
 """What stands in the attention index until a person acts."""
 MOST_COUNTED = 250
 """Rows counted a kind and shard: one page each, so that looking costs the same however much has piled up."""

@@ -42,20 +42,20 @@ def test_every_run_of_the_sweeper_counts_what_waits_for_people_by_kind_and_that_
     world: World, told: Told
 ) -> None:
     world.sweep()
-    assert told("AttentionRows") == [("dead", 0), ("needs_attention", 0), ("in_review", 0)]
+    assert told("AttentionRows") == [("dead", 0), ("needs_attention", 0), ("in_review", 0), ("held", 0)]
     for number in range(5):
         waits(world, rows.DEAD, number, HOUR * number)
     waits(world, rows.DISPUTES_IN_REVIEW, 9, DAY)
     waits(world, rows.AWAITING_CHEF, 10, DAY)
     world.sweep()
-    assert told("AttentionRows") == [("dead", 5), ("needs_attention", 0), ("in_review", 1)]
+    assert told("AttentionRows") == [("dead", 5), ("needs_attention", 0), ("in_review", 1), ("held", 0)]
 
 
 def test_the_oldest_row_of_each_kind_is_told_in_seconds(world: World, told: Told) -> None:
     for number, hours in enumerate((2, 30, 7)):
         waits(world, rows.DEAD, number, HOUR * hours)
     world.sweep()
-    assert told("OldestAttention") == [("dead", 30 * 3600), ("needs_attention", 0), ("in_review", 0)]
+    assert told("OldestAttention") == [("dead", 30 * 3600), ("needs_attention", 0), ("in_review", 0), ("held", 0)]
 
 
 def test_however_much_has_piled_up_looking_costs_one_page_a_shard(world: World, told: Told) -> None:
