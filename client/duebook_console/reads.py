@@ -12,12 +12,12 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from duebook_client import BadArgument, Duebook, DuebookError, Job
+from duebook_client import BadArgument, DaySummary, Duebook, DuebookError, Job
 from duebook_client.fields import Fields
-from duebook_client.models import read_job
+from duebook_client.models import read_day_summary, read_job
 from duebook_client.times import utc_in
 
 T = TypeVar("T")
@@ -42,21 +42,11 @@ class Page(Generic[T]):
     after: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """Pending jobs of one UTC day and kind. `amounts`: of payouts, in minor units by currency."""
-
-    day: date
-    job: str
-    count: int
-    amounts: Mapping[str, int]
-
-
 @dataclass(frozen=True, slots=True)
 class Counts:
     """`until`: where counting stopped, None when all were counted."""
 
-    days: tuple[Counted, ...]
+    days: tuple[DaySummary, ...]
     until: str | None
 
     def by_job(self) -> dict[str, int]:
@@ -111,14 +101,14 @@ def due(client: Duebook, start: datetime, end: datetime, *, job: str | None, aft
 def counts(client: Duebook, start: datetime, end: datetime, *, job: str | None = None) -> Counts:
     """Pending jobs by day and kind."""
     query = {"from": utc_in(start, "start"), "to": utc_in(end, "end"), **({"job": job} if job else {})}
-    found: list[Counted] = []
+    found: list[DaySummary] = []
     cursor: str | None = None
     for _ in range(MOST_CALLS):
         answer = Fields(
             client.call("GET", "/jobs/summary", query=query if cursor is None else {**query, "cursor": cursor}),
             "GET /jobs/summary",
         )
-        found += [_counted(each) for each in answer.parts("days")]
+        found += [read_day_summary(each) for each in answer.parts("days")]
         cursor = answer.text_or_none("next")
         if cursor is None:
             return Counts(tuple(found), None)
@@ -143,13 +133,3 @@ def _place(after: str) -> tuple[datetime, int, str | None]:
         return datetime.fromisoformat(start).astimezone(UTC), min(max(int(part), 0), 10), cursor or None
     except ValueError:
         raise BadArgument("after", "is not a place in this listing") from None
-
-
-def _counted(fields: Fields) -> Counted:
-    amounts = fields.part_or_none("amounts")
-    return Counted(
-        day=date.fromisoformat(fields.text("day")),
-        job=fields.text("job"),
-        count=fields.whole("count"),
-        amounts={} if amounts is None else {currency: amounts.whole(currency) for currency in amounts.raw},
-    )

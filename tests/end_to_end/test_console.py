@@ -48,8 +48,13 @@ class Operator:
         pytest.fail(f"{wanted} is not reached by Tab")
 
     def press(self, wanted: str) -> None:
+        """What leads to another page."""
         self.tab_to(wanted)
-        self.page.keyboard.press("Enter")
+        self.enter()
+
+    def enter(self) -> None:
+        with self.page.expect_navigation():
+            self.page.keyboard.press("Enter")
 
     def say(self, text: str) -> None:
         self.page.keyboard.type(text)
@@ -106,11 +111,9 @@ def test_time_is_moved_to_the_next_due_job_by_keyboard_alone(world: World, booki
     for _ in range(10):  # other tests' work may come first
         if world.now() >= run_at:
             break
-        operator.tab_to("to-next")
-        with operator.page.expect_navigation():
-            operator.page.keyboard.press("Enter")
+        operator.press("to-next")
         operator.page.wait_for_selector("#journey[data-moving=no]:has-text('have passed')")
-        assert operator.focused() == "to-next"
+        operator.page.wait_for_selector("#to-next:focus")
     assert [entry.type for entry in world.client.history(booking_id)] == ["job.set", "job.due"]
     assert operator.errors == []
 
@@ -123,7 +126,7 @@ def test_a_bookings_timeline_is_found_by_its_id_and_shows_past_now_and_future(
     operator.press("Booking")
     operator.tab_to("id")
     operator.say(booking_id)
-    operator.page.keyboard.press("Enter")
+    operator.enter()
     operator.page.wait_for_selector("ol.line")
     kinds = operator.page.eval_on_selector_all("ol.line > li", "marks => marks.map(mark => mark.className)")
     assert kinds == ["past"] * 3 + ["now"] + ["future"] * 3

@@ -74,8 +74,10 @@ def test_due_counts_by_job_and_draws_the_payouts_per_week_with_the_same_as_a_tab
     page = browser.get("/due?window=30d")
     assert re.search(r"release_payment</a>.*?<td class=\"number\">2</td>", page.text)
     assert 'role="img"' in page.text
-    assert re.search(r"<title id=\"chart-1\">Payouts per week.* in 13 weeks", page.text)
-    assert re.search(r'<th scope="row">10 Aug 2026</th><td class="number">2</td>', page.text)
+    assert "Payouts per week in EUR: 900.00 EUR in 13 weeks" in page.text
+    assert re.search(
+        r'<th scope="row">10 Aug 2026</th><td class="number">2</td><td class="number">900.00 EUR</td>', page.text
+    )
 
 
 @pytest.mark.parametrize("query", ["window=1y", "job=No!", "after=nonsense", "after=2026-08-01~x~"])
