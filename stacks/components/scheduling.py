@@ -19,8 +19,9 @@ _NAMES = "A schedule for each job: their names are not known beforehand, their g
 class Scheduling(Construct):
     """The schedule group and its delivery role.
 
-    The group's name is the only fixed physical name of the service, and carries the environment: functions and the
-    role's trust both have to know it. Scheduler assumes the role for a schedule of this group of this account only
+    The group's name is the only fixed physical name of the service beside those that people read (its alarms and its
+    dashboard), and carries the environment: functions and the role's trust both have to know it. Scheduler assumes the
+    role for a schedule of this group of this account only
     (EventBridge Scheduler user guide, "Confused deputy prevention": `aws:SourceArn` is the GROUP's ARN).
     """
 
