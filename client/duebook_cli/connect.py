@@ -153,7 +153,7 @@ def _by_variables(environ: Mapping[str, str]) -> tuple[str | None, str | None]:
 
 
 def _at(url: str, retries: RetryPolicy | None) -> Connection:
-    session = boto3.Session()
+    session = _session()
     match = _API_HOST.fullmatch(urlsplit(url).hostname or "")
     region = match[1] if match else session.region_name
     if region is None:
@@ -165,13 +165,18 @@ def _at(url: str, retries: RetryPolicy | None) -> Connection:
 def _deployed(env: str, retries: RetryPolicy | None) -> Connection:
     if not re.fullmatch(_ENV_NAME, env):
         raise NotChosen(f"{env!r} is no environment's name: letters, digits and hyphens")
-    session = boto3.Session()
+    session = _session()
     if session.region_name is None:
         raise NotChosen("no region: set AWS_REGION, or AWS_PROFILE to a profile that has one")
     outputs = _outputs(session, env)
     url = outputs["ApiUrl"]
     client = Duebook(url, region=session.region_name, session=session, retries=retries)
     return Connection(env=env, url=url, client=client, session=session, outputs=outputs)
+
+
+def _session() -> boto3.Session:
+    """By the operator's own environment. AWS_REGION counts as for AWS's other tools; boto3 knows AWS_DEFAULT_REGION."""
+    return boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
 
 
 def _embedded(port: int, retries: RetryPolicy | None) -> Connection:

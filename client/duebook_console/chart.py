@@ -98,6 +98,6 @@ def _short(amount: int, currency: str) -> str:
     """`950`, `1.2k`, `34k`, `5.6M` in major units."""
     major: float = amount / 10 ** (exponent_of(currency) or 0)
     for unit, name in ((1e6, "M"), (1e3, "k")):
-        if major >= unit:
+        if major >= 0.9995 * unit:  # what would be rounded up to it
             return f"{major / unit:.1f}{name}" if major < 10 * unit else f"{major / unit:.0f}{name}"
     return f"{major:.0f}"

@@ -186,6 +186,18 @@ def test_every_bar_lies_within_the_drawing_and_is_as_high_as_its_share() -> None
         assert 0 <= bar.y <= bar.y + bar.height <= HEIGHT
 
 
+@pytest.mark.parametrize(
+    ("amount", "currency", "label"),
+    [
+        *((95_000, "EUR", "950"), (99_960, "EUR", "1.0k"), (123_456, "EUR", "1.2k"), (3_400, "JPY", "3.4k")),
+        *((34_000, "JPY", "34k"), (999_960_000, "EUR", "10.0M"), (5_600_000, "KWD", "5.6k")),
+    ],
+)
+def test_a_bar_is_labelled_shortly_in_major_units(amount: int, currency: str, label: str) -> None:
+    (chart,) = charts([(date(2026, 11, 16), 1, {currency: amount})], date(2026, 11, 16))
+    assert chart.bars[0].label == label
+
+
 def test_nothing_to_pay_out_is_no_chart() -> None:
     assert charts([], date(2026, 11, 14)) == []
 
