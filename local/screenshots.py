@@ -13,7 +13,7 @@ from tests import browser
 
 IMAGES = ROOT / "docs" / "images"
 BEGINS = datetime(2026, 11, 9, 8, 20, tzinfo=UTC)
-WIDTH, HEIGHT = 1120, 760
+WIDTH, HEIGHT = 1120, 900
 LARGEST = 150_000
 """Bytes."""
 
@@ -43,7 +43,7 @@ def _places(world: World) -> dict[str, str]:
     world.reach(world.now() + timedelta(hours=2))
     return {
         "due": "/due?window=30d",
-        "booking": "/bookings/brunch-1",
+        "booking": "/bookings/wedding-3",
         "dispute": "/disputes/gala-2.d1",
         "attention": "/attention",
         "explain": f"/bookings/{sample.DEAD[0]}/jobs/{sample.DEAD[1]}",

@@ -56,8 +56,11 @@ def client_error(code: str) -> ClientError:
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> type[Account]:
+    monkeypatch.delenv("AWS_REGION", raising=False)
+
     class Fresh(Account):
-        pass
+        def __init__(self, region_name: str | None = None) -> None:
+            assert region_name is None  # no AWS_REGION in these tests: the profile's counts
 
     monkeypatch.setattr(boto3, "Session", Fresh)
     return Fresh
