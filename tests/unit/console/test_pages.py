@@ -1,8 +1,10 @@
 """What the pages show, and what their forms do."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from threading import Event
 from typing import Any
 
 import pytest
@@ -283,6 +285,31 @@ def test_where_time_is_real_the_bar_says_so(connection: Connection, service: InP
     page = Browser(replace(connection, clock=clock)).get("/due").text
     assert "Time is real on this machine" in page
     assert 'action="/time"' not in page
+
+
+def test_while_time_moves_the_page_tells_it_with_and_without_scripts(
+    connection: Connection, service: InProcessService
+) -> None:
+    arrived = Event()
+
+    class Slow(ClockStub):
+        def advance(self, by: timedelta, watch: Callable[[datetime], None] = lambda now: None) -> datetime:
+            arrived.wait(10)
+            return super().advance(by, watch)
+
+    browser = Browser(replace(connection, clock=Slow(service)))
+    page = browser.post("/time", to="day", back="/due")
+    assert "Time is moving to Sun 02 Aug 2026, 10:00 UTC" in page.text
+    assert '<noscript><meta http-equiv="refresh" content="1"></noscript>' in page.text
+    assert browser.get("/time").json()["moving"] is True
+    assert "is moving already" in browser.post("/time", to="hour", back="/due").text
+    arrived.set()
+    while browser.get("/time").json()["moving"]:
+        pass
+    assert browser.get("/time").json()["now"] == "Sun 02 Aug 2026, 10:00 UTC"
+    page = browser.get("/due")
+    assert "1 d have passed" in page.text
+    assert "http-equiv" not in page.text
 
 
 # --- disputes and the rest -----------------------------------------------------------------------------------------
