@@ -13,8 +13,10 @@ DAY = "day"
 INDEXES = (DUE, ATTENTION, DAY)
 
 PROJECTED = (
+    "amount",
     "attempts",
     "booking_id",
+    "currency",
     "dispute_id",
     "failing_since",
     "generation",

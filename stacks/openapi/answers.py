@@ -426,8 +426,8 @@ class DeadLetter(TypedDict):
     reason: str | None
     generation: Count | None
     since: Instant | None
-    amount_minor: NotRequired[Annotated[Count, Field(description="Of a payment.")]]
-    currency: NotRequired[Annotated[Currency, Field(description="Of a payment.")]]
+    amount_minor: NotRequired[Annotated[Count, Field(description="Of a payment, or of a job that pays a chef.")]]
+    currency: NotRequired[Annotated[Currency, Field(description="As `amount_minor`.")]]
     payment_kind: NotRequired[Annotated[Kind, Field(description="Of a payment.")]]
     message_id: NotRequired[Annotated[str, Field(description="Of a message that nobody could read.")]]
     version: NotRequired[

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from duebook.domain.booking import Booking, Engagement, Outside, OutsideKind, State
 from duebook.domain.errors import NotFound, Refused
+from duebook.domain.names import pay_job
 from duebook.domain.payment import Failed, Kind, Payment, Status, record, reduced, unpark
 from duebook.domain.transitions import Step, amounts, briefed, chefs_share, engaged, engaged_step, new_payment
 
@@ -165,4 +166,5 @@ def _step(
         "receivable_minor": after.receivable,
         **amounts(changed),
     }
-    return engaged_step(booking, after, type_, now, reason, payments=changed, data=data)
+    worth_changed = frozenset({"release_payment", *(pay_job(payment.number) for payment in changed)})
+    return engaged_step(booking, after, type_, now, reason, payments=changed, data=data, renew=worth_changed)

@@ -28,7 +28,7 @@ from duebook.domain.booking import (
     replanned,
 )
 from duebook.domain.errors import InvalidRequest, Permanent, Refused
-from duebook.domain.names import LIFECYCLE_JOBS, pay_job, payment_id
+from duebook.domain.names import LIFECYCLE_JOBS, pay_job, payment_id, payment_number
 from duebook.domain.payment import Kind, Payment, Status
 from duebook.domain.times import HORIZON, Moment, iso
 
@@ -421,6 +421,14 @@ def chefs_share(engagement: Engagement) -> int:
     """What was captured and did not go back, less the fee. More may be gone than was captured: then nothing."""
     rest = max(0, engagement.captured - engagement.refunded - engagement.gone)
     return rest - engagement.policy.fee(rest)
+
+
+def payout_of(engagement: Engagement, job: str) -> int | None:
+    """What goes to the chef when this job is done, in minor units, as things stand; None: it pays no chef."""
+    if job == "release_payment":
+        return chefs_share(engagement)
+    payment = engagement.payments.get(payment_number(job) or 0)
+    return payment.amount if payment is not None and payment.kind is Kind.PAYOUT else None
 
 
 def _pay_out(booking_id: str, engagement: Engagement, now: datetime) -> tuple[Engagement, tuple[Payment, ...]]:

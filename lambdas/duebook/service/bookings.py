@@ -120,7 +120,9 @@ class Bookings:
         for job, planned in after.planned.items():
             if old.get(job) != planned:
                 replaces = step.type == "job.set" and job == step.job
-                more = {"payload": step.payload} if replaces and step.payload is not None else {}
+                more = rows.payout_shown(after, job)
+                if replaces and step.payload is not None:
+                    more["payload"] = step.payload
                 drop = ("payload",) if replaces and step.payload is None else ()
                 writes.append(rows.job_write(after.booking_id, job, planned, step.at, more, drop))
         writes += [Put(item=rows.payment_row(payment, step.at)) for payment in step.payments]

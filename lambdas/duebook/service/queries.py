@@ -113,13 +113,6 @@ def attention(table: Table, kind: str, *, cursor: str | None = None, limit: int 
     return Listing(found, None, reads.rows)
 
 
-def whole_payments(table: Table, found: list[Item]) -> list[Item]:
-    """Of an attention listing, the payments as their rows are, with amount and currency, which the index leaves out."""
-    return [
-        (table.get(row["pk"], row["sk"]) or row) if row["sk"].startswith(rows.PAYMENT_PREFIX) else row for row in found
-    ]
-
-
 def history(table: Table, booking_id: str, *, cursor: str | None = None, limit: int = 100) -> Listing:
     """A booking's history, oldest first. The cursor is the last version shown."""
     after = {"pk": booking_id, "sk": rows.history_sk(int(cursor))} if cursor else None

@@ -30,7 +30,7 @@ from duebook.domain.errors import NewerRow
 from duebook.domain.ledger import entries_for
 from duebook.domain.payment import Payment
 from duebook.domain.times import iso, parse
-from duebook.domain.transitions import Step
+from duebook.domain.transitions import Step, payout_of
 from duebook.service.codec import decode, encode
 from duebook.service.ports import Delete, If, Item, Put, Update, Write
 
@@ -158,6 +158,14 @@ def job_write(
         },
         remove=("reason", "since", "failing_since", *_IN_ATTENTION, *drop),
     )
+
+
+def payout_shown(booking: Booking, job: str) -> dict[str, Any]:
+    """What a job's row says that it pays a chef: for listings and sums, it decides nothing. Whatever changes it gives
+    the job a new generation, so a row is never behind its booking."""
+    engagement = booking.engagement
+    amount = payout_of(engagement, job) if engagement else None
+    return {} if engagement is None or amount is None else {"amount": amount, "currency": engagement.currency}
 
 
 def job_wake_later(row: Item, wake_at: datetime, **more: Any) -> Update:

@@ -121,6 +121,8 @@ def test_a_summary_counts_pending_work_by_day_and_job(world: World) -> None:
         "complete": True,
         "next": None,
     }
+    payouts = call("GET", "/jobs/summary", query=WINDOW | {"job": "release_payment"}).body["days"]
+    assert payouts == [{"day": "2026-11-16", "job": "release_payment", "count": 4, "amounts": {"EUR": 4 * 90_000}}]
     assert call("GET", "/jobs/summary", query=WINDOW | {"cursor": "x"}).error == ("bad_cursor", "cursor")
 
 

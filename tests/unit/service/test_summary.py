@@ -1,14 +1,22 @@
 """How much is pending by day and job: every job once, wherever a request stops."""
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from duebook.domain.errors import InvalidRequest
+from duebook.domain.booking import State
+from duebook.domain.errors import InvalidRequest, NotFound, Refused
+from duebook.domain.policy import Policy
+from duebook.service import outside, rows
 from duebook.service import summary as module
 from duebook.service.summary import summary
-from tests.unit.builders import AUGUST, DAY, HOUR, START, utc
+from tests.unit.builders import AUGUST, DAY, HOUR, RELEASE, START, booking, utc
+from tests.unit.domain.test_properties import POLICIES, STATES, STORIES, Act
+from tests.unit.service.test_explain import Tried
 from tests.unit.world import World
 
 NOVEMBER, DECEMBER = utc(2026, 11, 1), utc(2026, 12, 1)
@@ -58,16 +66,16 @@ def test_the_window_is_half_open_to_the_millisecond(world: World) -> None:
     assert counted(world, START - HOUR, START) == {}
 
 
-@pytest.mark.parametrize(("rows", "queries"), [(1, 400), (3, 400), (7, 1), (10_000, 5)])
+@pytest.mark.parametrize(("most_rows", "queries"), [(1, 400), (3, 400), (7, 1), (10_000, 5)])
 def test_wherever_a_request_stops_the_next_one_goes_on_without_a_gap_or_a_double(
-    world: World, monkeypatch: pytest.MonkeyPatch, rows: int, queries: int
+    world: World, monkeypatch: pytest.MonkeyPatch, most_rows: int, queries: int
 ) -> None:
     for number in range(20):
         world.put_job("menu", f"o{number}", run_at=START + number % 4 * DAY)
     whole = counted(world)
     assert sum(whole.values()) == 20
     monkeypatch.setattr(module, "PAGE", 2)
-    monkeypatch.setattr(module, "MOST_ROWS", rows)
+    monkeypatch.setattr(module, "MOST_ROWS", most_rows)
     monkeypatch.setattr(module, "MOST_QUERIES", queries)
     first = summary(world.table, NOVEMBER, DECEMBER)
     assert first.cursor is not None
@@ -99,3 +107,55 @@ def test_a_window_or_a_cursor_that_is_none_is_refused(
     with pytest.raises(InvalidRequest) as refused:
         summary(world.table, start, end, cursor=cursor)
     assert refused.value.code == code
+
+
+# --- what the payouts come to --------------------------------------------------------------------------------------
+
+
+def amounts(world: World) -> dict[str, dict[str, int]]:
+    found = summary(world.table, NOVEMBER, DECEMBER)
+    return {each.job: each.amounts for each in found.sums if each.amounts}
+
+
+def test_payouts_to_come_are_summed_by_currency_and_follow_what_is_refunded_by_hand(world: World) -> None:
+    world.paid("b1")
+    world.paid("b2", currency="CHF")
+    world.paid("b3")
+    assert amounts(world) == {"release_payment": {"EUR": 180_000, "CHF": 90_000}}
+    outside.refunded_outside(world.bookings, "b1", "re_1", 50_000)
+    assert amounts(world) == {"release_payment": {"EUR": 135_000, "CHF": 90_000}}
+    outside.charged_back(world.bookings, "b3", "dp_1", 20_000, "fraudulent")
+    assert amounts(world) == {"release_payment": {"EUR": 45_000, "CHF": 90_000}}
+    outside.chargeback_closed(world.bookings, "b3", "dp_1", 20_000, False)
+    assert amounts(world) == {"release_payment": {"EUR": 117_000, "CHF": 90_000}}
+
+
+def test_a_decided_payout_is_summed_until_it_is_done_and_a_refund_is_none(world: World) -> None:
+    world.use_external_payments()
+    world.paid()
+    world.travel_to(START - HOUR)
+    world.paid("b2")
+    world.cancel("b2", refund_minor=100_000)
+    world.deliver()
+    assert ("2026-11-15", "pay") in counted(world)
+    assert amounts(world) == {"release_payment": {"EUR": 90_000}}
+    world.travel_to(RELEASE)
+    assert amounts(world) == {"pay": {"EUR": 90_000}}
+
+
+@given(STATES, POLICIES, STORIES, st.lists(st.tuples(st.integers(1, 60_000), st.integers(0, 12)), max_size=3))
+def test_a_row_always_says_what_its_booking_would_pay(
+    state: State, policy: Policy, acts: list[Act], refunds: list[tuple[int, int]]
+) -> None:
+    tried = Tried(booking(state, policy=policy))
+    for number, act in enumerate([*acts, *acts[:1]]):
+        tried.play([act])
+        for index, (amount, at) in enumerate(refunds):
+            if at == number:
+                with suppress(NotFound, Refused):
+                    outside.refunded_outside(tried.bookings, "b1", f"re_{index}", amount)
+        now = tried.bookings.load("b1")
+        assert now is not None
+        for row in tried.table.query("b1", rows.JOB_PREFIX).items:
+            shown = {name: row[name] for name in ("amount", "currency") if name in row}
+            assert shown == rows.payout_shown(now, row["job"])

@@ -39,7 +39,7 @@ PROJECTED = frozenset(
     {
         *("pk", "sk", "due_pk", "due_sk", "attention_pk", "attention_sk", "day_pk", "day_sk"),
         *("booking_id", "job", "run_at", "wake_at", "status", "attempts", "generation", "lane", "reason", "since"),
-        *("kind", "payment_id", "dispute_id", "failing_since"),
+        *("kind", "payment_id", "dispute_id", "failing_since", "amount", "currency"),
     }
 )
 """What `due` and `attention` hold (INCLUDE), as in stacks/components/storage.py; `day` holds all (ALL)."""

@@ -349,10 +349,8 @@ def get_dead_letters(
     limit: Limit = 100,
 ) -> Json:
     """What a person has to look at, the longest waiting first; `held`: bookings whose payout nobody released yet."""
-    table = wiring.bookings().table
-    listing = queries.attention(table, kind, cursor=cursor, limit=limit)
-    found = queries.whole_payments(table, listing.items)
-    return {"dead_letters": [views.attention(row, kind) for row in found], "cursor": listing.cursor}
+    listing = queries.attention(wiring.bookings().table, kind, cursor=cursor, limit=limit)
+    return {"dead_letters": [views.attention(row, kind) for row in listing.items], "cursor": listing.cursor}
 
 
 @app.post("/bookings/<booking_id>/release-payout", tags=["operations"])

@@ -202,7 +202,9 @@ def attention(row: Mapping[str, Any], kind: str) -> View:
     names = ("booking_id", "job", "payment_id", "dispute_id", "attempts", "reason", "generation", "since")
     view = {"kind": kind, **{name: row.get(name) for name in names}}
     if "amount" in row:
-        view |= {"amount_minor": row["amount"], "currency": row.get("currency"), "payment_kind": row.get("kind")}
+        view |= {"amount_minor": row["amount"], "currency": row.get("currency")}
+    if "kind" in row:
+        view["payment_kind"] = row["kind"]
     if str(row["pk"]).startswith("poison#"):
         view["message_id"] = row["pk"].removeprefix("poison#")
     if str(row["sk"]).startswith(rows.HISTORY_PREFIX):
