@@ -147,13 +147,6 @@ class Faults:
         self._factor = settings.faults
         self._only = settings.only_occurrences
         self.rates = {name: self._rate(fault) for name, fault in FAULTS.items()}
-        self.at: dict[tuple[str, str], list[tuple[float, str]]] = {}
-        for name, fault in FAULTS.items():
-            if not self.rates[name]:
-                continue
-            for point in fault.calls:
-                known = self.at.setdefault(point, [])
-                known.append((self.rates[name], name))
 
     def _rate(self, fault: Fault) -> float:
         chosen = self._settings.only_faults
@@ -186,17 +179,18 @@ class Faults:
         """The fault that strikes around a call, if any. Each kind draws by itself, so that none shifts another."""
         if not self.on:
             return None
-        found = self.at.get((call, when))
-        if found is None:
+        point = _POINTS.get((call, when))
+        if point is None:
             return None
-        draws = self.draws(key)
-        purpose = f"{call} {when}"
-        drawn = draws.next(purpose)
-        low = 0.0
-        for name, rate in ((name, fault.rate * self._factor) for name, fault in _AT[call, when]):
-            if low <= drawn < low + rate:
+        purpose, rates, total = point
+        draws = self._draws.get(key) or self.draws(key)
+        drawn = draws.next(purpose) / self._factor
+        if drawn >= total:
+            return None
+        for name, rate in rates:
+            if drawn < rate:
                 return name if self.rates[name] and self._allowed(name, key, purpose, draws) else None
-            low += rate
+            drawn -= rate
         return None
 
     def how(self, name: str, key: str) -> float:
@@ -213,10 +207,16 @@ class Faults:
         return True
 
 
-_AT: dict[tuple[str, str], list[tuple[str, Fault]]] = {}
-for _name, _fault in FAULTS.items():
-    for _point in _fault.calls:
-        _AT.setdefault(_point, []).append((_name, _fault))
+def _points() -> dict[tuple[str, str], tuple[str, list[tuple[str, float]], float]]:
+    """(call, when) → what it is called in a draw, the kinds that strike there with their rates, and the rates' sum."""
+    found: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for name, fault in FAULTS.items():
+        for point in fault.calls:
+            found.setdefault(point, []).append((name, fault.rate))
+    return {point: (" ".join(point), rates, sum(rate for _, rate in rates)) for point, rates in found.items()}
+
+
+_POINTS = _points()
 
 
 def error_of(name: str) -> BaseException:

@@ -18,9 +18,16 @@ T = TypeVar("T")
 
 def encode(value: Any) -> Any:
     """Datetimes as `iso`, durations as seconds, None left out of maps."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    names = _names(kind)
+    if names is not None:
+        pairs = [(name, getattr(value, name)) for name in names]
+        return {name: encode(item) for name, item in pairs if item is not None}
     if isinstance(value, Enum):
         return value.value
-    if value is None or isinstance(value, str | int):
+    if isinstance(value, str | int):
         return value
     if isinstance(value, datetime):
         return iso(value)
@@ -30,10 +37,13 @@ def encode(value: Any) -> Any:
         return {str(key): encode(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [encode(item) for item in value]
-    if is_dataclass(value):
-        pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
-        return {name: encode(item) for name, item in pairs if item is not None}
     raise TypeError(f"cannot store {value!r}")
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...] | None:
+    """A dataclass's fields; None for anything else."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
 
 
 def decode(as_type: type[T], value: Any) -> T:
@@ -48,9 +58,11 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
     if origin in (Union, types.UnionType):
         (inner,) = (argument for argument in arguments if argument is not type(None))
         some = _decoder(inner)
+        if some is _as_it_is:
+            return some
         return lambda value: None if value is None else some(value)
     if origin is Literal or hint in (str, int, bool, Any):
-        return lambda value: value
+        return _as_it_is
     if hint is datetime:
         return parse
     if hint is timedelta:
@@ -72,15 +84,23 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
 def _dataclass_decoder(cls: Any) -> Callable[[Any], Any]:
     hints = get_type_hints(cls)
     readers = [(field.name, _decoder(hints[field.name])) for field in fields(cls)]
+    plain = [name for name, reader in readers if reader is _as_it_is]
+    others = [(name, reader) for name, reader in readers if reader is not _as_it_is]
     optional = {
-        f.name
+        f.name: None
         for f in fields(cls)
         if f.default is MISSING and f.default_factory is MISSING and type(None) in get_args(hints[f.name])
     }
 
     def read(value: Any) -> Any:
-        found = {name: reader(value[name]) for name, reader in readers if name in value}
-        found.update({name: None for name in optional if name not in value})
+        found = optional | {name: value[name] for name in plain if name in value}
+        for name, reader in others:
+            if name in value:
+                found[name] = reader(value[name])
         return cls(**found)
 
     return read
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

@@ -1,5 +1,6 @@
 """DynamoDB in memory: conditions, atomic transactions and their limits, sparse indexes that may lag, and a stream."""
 
+import marshal
 import zlib
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
@@ -155,12 +156,12 @@ class MemoryTable(FailingTwin):
     def row(self, pk: str, sk: str) -> Item | None:
         """A copy of one row."""
         found = self._table.rows.get((pk, sk))
-        return _kept(found) if found is not None else None
+        return _copied(found) if found is not None else None
 
     def rows(self, pk: str | None = None) -> Iterator[Item]:
         """Copies of all rows, or of one partition's in order."""
         keys = list(self._table.rows) if pk is None else [(pk, sk) for sk, *_ in self._table.partitions.get(pk, [])]
-        return (_kept(self._table.rows[key]) for key in keys)
+        return (_copied(self._table.rows[key]) for key in keys)
 
     def look(self, pk: str, sk: str) -> Item | None:
         """One row as it is kept: only to be looked at."""
@@ -259,7 +260,7 @@ class _View:
             stopped = stopped or fitting < len(found)
             found = found[:fitting]
         last = {name: found[-1][name] for name in self._names} if stopped else None
-        kept = [_kept(row) for row in found if sk is None or row["sk"] == sk]
+        kept = [_copied(row) for row in found if sk is None or row["sk"] == sk]
         return Page(items=kept, after=last, scanned=len(found))
 
     def scanned(self, after: Item | None, limit: int) -> list[Entry]:
@@ -345,6 +346,13 @@ def _check_whole(rows: Sequence[Item | None], most: Sequence[int]) -> None:
     sizes = [size(row) for row in rows if row is not None]
     if max(sizes) > LARGEST_ITEM or sum(sizes) > LARGEST_TRANSACTION:
         raise AwsFailure("DynamoDB answered ValidationException", aws_code="ValidationException")
+
+
+def _copied(row: Item) -> Item:
+    """A row that is kept, so that whoever reads it may change it. It holds plain values alone, which marshal copies
+    several times as fast as Python does."""
+    copy: Item = marshal.loads(marshal.dumps(row))
+    return copy
 
 
 def _kept(item: Mapping[str, Any]) -> Item:
