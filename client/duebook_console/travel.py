@@ -67,8 +67,14 @@ class Travel:
         if reached is None:
             self._journey = Journey(told="Nothing is due: time stands where it was.")
             return
-        passed = timedelta(seconds=round((reached - before).total_seconds()))
+        passed = _rounded(reached - before)
         self._journey = Journey(told=f"It is {instant(reached)}: {length(passed)} have passed.")
 
     def _stopped(self, _: datetime) -> None:
         self._journey = replace(self._journey, stops=self._journey.stops + 1)
+
+
+def _rounded(passed: timedelta) -> timedelta:
+    """To minutes from an hour on: the journey itself takes seconds."""
+    unit = timedelta(minutes=1) if passed >= timedelta(hours=1) else timedelta(seconds=1)
+    return round(passed / unit) * unit
