@@ -255,7 +255,7 @@ AUDIT = """() => {
 
 
 @pytest.fixture(scope="module")
-def places(world: World) -> list[str]:
+def places(world: World) -> Iterator[list[str]]:
     """Every kind of page, with something on it."""
     booking_id = "console-tour"
     ended = whole_minute(world.now() - timedelta(hours=5))
@@ -276,11 +276,13 @@ def places(world: World) -> list[str]:
         booking_id, actor=CUSTOMER, claimed_minor=10_000, reason="cold soup", text="It was cold."
     )
     world.settle()
-    return [
+    yield [
         *("/due?window=7d", "/due?window=24h&job=own", "/bookings", f"/bookings/{booking_id}"),
         f"/bookings/{booking_id}/jobs/watch_dispute",
         *("/disputes", f"/disputes/{dispute.dispute_id}", "/attention", "/nowhere", "/bookings/no-such-booking"),
     ]
+    world.client.withdraw(dispute.dispute_id, actor=CUSTOMER)
+    world.settle()
 
 
 @dataclass(frozen=True, slots=True)
