@@ -16,6 +16,7 @@ from typing import Any
 
 from duebook import wiring
 from duebook.adapters.memory import Change, MemoryBus, MemoryQueue, MemoryQueues, MemorySchedules, MemoryTable
+from duebook.adapters.table import INDEXES, size
 from duebook.domain.errors import AwsFailure
 from duebook.domain.payment import Payment
 from duebook.domain.policy import Policy
@@ -55,6 +56,8 @@ STREAM_LATENCY = timedelta(milliseconds=300)
 LONGEST_RETRY = timedelta(minutes=1)
 SWEEP_EVERY = timedelta(minutes=5)
 SWEEP_ANYWAY = timedelta(hours=6)
+WEIGHED = 16
+"""One write in so many is weighed for the bill."""
 NEAR = timedelta(minutes=2)
 """How near its instant a changed schedule may still fire as it was."""
 TIMEOUTS = {"api": 29, "webhook": 20, "payments": 60, "sweeper": 60, "reconciler": 300}
@@ -369,6 +372,8 @@ class Cloud:
 
     def _written(self, change: Change) -> None:
         new = change.new
+        if change.number % WEIGHED == 0:
+            self.calls["dynamodb.write_units"] += WEIGHED * _write_units(change)
         if new is None:
             self._note(f"- {change.pk} {change.sk}")
         elif self.settings.whole:
@@ -678,6 +683,17 @@ class Cloud:
         stack.enter_context(wired(support, {"single_metric": lambda **_: nullcontext()}))
         stack.enter_context(wired(api, {"setting": lambda name: name}))
         return stack
+
+
+def _write_units(change: Change) -> int:
+    """As in a transaction: two a KB of the larger of old and new, and one or two for each index that it is in
+    (DynamoDB developer guide, "Read and write request units")."""
+    old, new = change.old or {}, change.new or {}
+    units = 2 * -(-max(size(old), size(new), 1) // 1024)
+    for partition, sort in INDEXES.values():
+        was, now = (old.get(partition), old.get(sort)), (new.get(partition), new.get(sort))
+        units += 0 if was == now else (was[0] is not None) + (now[0] is not None)
+    return units
 
 
 def _about(record: Mapping[str, Any]) -> str:

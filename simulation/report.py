@@ -20,9 +20,6 @@ SERVICES = {
 }
 
 
-_UNPRICED = frozenset({"provider"})
-
-
 def report(result: Result) -> str:
     """Everything, line by line."""
     return "\n".join(_lines(result))
@@ -93,8 +90,16 @@ def reproduce(result: Result) -> str:
 
 
 def _bill(result: Result) -> Iterator[str]:
-    """What these requests cost at the benchmarks' price table; storage, polling and alarms are not among them."""
-    counted = bill({kind: count for kind, count in result.calls.items() if kind not in _UNPRICED})
+    """What these requests cost at the benchmarks' price table. Storage, idle polls and alarms are not among them.
+
+    Of the table's units, reads are estimated at a unit each (half of one from an index), writes are weighed for every
+    sixteenth row; each step of the workflow counts as two transitions.
+    """
+    calls = {kind: float(count) for kind, count in result.calls.items() if not kind.startswith(("table.", "provider"))}
+    units = {"get": 1.0, "query": 1.0, "query_index": 0.5, "scan": 64.0}
+    calls["dynamodb.read_units"] = sum(each * result.calls[f"table.{kind}"] for kind, each in units.items())
+    calls["states.transitions"] = 2.0 * result.calls["lambda.dispute"]
+    counted = bill(calls)
     each = 1000 * counted.usd / max(1, result.bookings)
     yield f"at the price table {counted.usd:,.2f} USD, {each:.2f} USD for 1,000 bookings:"
     for service, usd in counted.services.items():
