@@ -1,7 +1,6 @@
 """`python -m local up` runs the embedded AWS until Ctrl-C; `clock` moves its time, `sample` fills it."""
 
 import argparse
-import re
 import signal
 import sys
 import time
@@ -10,6 +9,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from types import FrameType
 
+from duebook_cli.arguments import duration
 from duebook_client import Duebook, DuebookError
 from local import sample
 from local.clock import TimeDoesNotTravelError
@@ -18,7 +18,6 @@ from local.deploy import Outputs, deploy
 from local.emulator import REGION, ROOT, EmbeddedAws, EmulatorError, api_url
 
 _PORT = 4566
-_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,14 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-def duration(text: str) -> timedelta:
-    """`75d`, `36h`, `1d12h`, `90s` as a timedelta. ValueError for anything else."""
-    parts = re.findall(r"(\d+)([dhms])", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"not a duration such as 75d or 1d12h: {text!r}")
-    return sum((timedelta(**{_UNITS[unit]: int(n)}) for n, unit in parts), timedelta(0))
 
 
 def usage(aws: EmbeddedAws, outputs: Outputs) -> str:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from local.__main__ import duration
+from duebook_cli.arguments import duration
 
 
 @pytest.mark.parametrize(
