@@ -136,7 +136,7 @@ class Browser:
 
     def __init__(self, connection: Connection) -> None:
         self.raw = TestClient(create_app(connection, LOCKS), base_url=ORIGIN, raise_server_exceptions=False)
-        self.get(f"/?{KEY}={LOCKS.key}")
+        self.last: Any = self.get(f"/?{KEY}={LOCKS.key}")
 
     def get(self, path: str) -> Any:
         return self.raw.get(path)

@@ -44,20 +44,21 @@ def many(service: InProcessService) -> InProcessService:
 def calls(browser: Browser, service: InProcessService, path: str) -> list[str]:
     """Method and path of every call that a page makes."""
     service.sent.clear()
-    assert browser.get(path).status_code == 200
+    browser.last = browser.get(path)
+    assert browser.last.status_code == 200
     return [f"{request.method} {re.sub(r'[?].*', '', request.url.split('.com')[1])}" for request in service.sent]
 
 
 def test_due_makes_a_bounded_number_of_calls_with_a_hundred_thousand_jobs_pending(
     browser: Browser, many: InProcessService
 ) -> None:
-    for window in ("24h", "7d", "30d", "90d"):
+    for window in ("24h", "90d"):
         made = calls(browser, many, f"/due?window={window}")
         assert made.count("GET /jobs") == 1
         assert made.count("GET /jobs/summary") <= 2 * MOST_CALLS
         assert made.count("GET /payouts") == 1
         assert len(made) <= 2 + 2 * MOST_CALLS
-    page = browser.get("/due?window=90d").text
+    page = browser.last.text
     assert page.count(">Explain</a>") == PAGE
     assert "Counted until" in page
     following = re.search(r'rel="next" href="([^"]+)"', page)
