@@ -399,6 +399,7 @@ TAKEN_IN = {
     "bookings": {
         "PUT /bookings/{booking_id}/jobs/{job}",
         "GET /bookings/{booking_id}/jobs",
+        "GET /bookings/{booking_id}/jobs/{job}/explain",
         "GET /bookings/{booking_id}/ledger",
     },
     "disputes": set(),

@@ -16,7 +16,7 @@ from duebook.domain.booking import OFF, Booking, Engagement, State, Stop, in_ord
 from duebook.domain.chef import Chef, Switch, obstacle
 from duebook.domain.errors import Refused
 from duebook.domain.names import LIFECYCLE_JOBS, WATCH_DISPUTE, payment_number
-from duebook.domain.payment import Act, Payment, decide, retry
+from duebook.domain.payment import Act, Payment, decide, park, retry
 from duebook.domain.times import iso
 from duebook.domain.transitions import Step, engaged, everything_due, refresh
 
@@ -172,7 +172,9 @@ def _payment(foreseen: Foreseen, job: str, paying: Paying | None) -> Told:
                 Verdict.ACTS, f"it is looked up as {payment.payment_id} first ({decision.reason}); not found, {else_}"
             )
         case Act.SEND if stop is not None:
-            return Told(Verdict.BLOCKED, f"it is parked: {stop.reason}; nothing is sent")
+            again = park(payment, stop.reason, stop.again, now).next_attempt_at
+            then = f"it is looked at again {iso(again)}" if again else "it waits for a person from now on"
+            return Told(Verdict.BLOCKED, f"nothing is sent: {stop.reason}; {then}")
         case Act.SEND if paying.by_event:
             return Told(
                 Verdict.ACTS,

@@ -1,11 +1,12 @@
 """Explain tells what a wake-up would do, by doing it on the value: the same steps, and nothing written."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duebook.adapters.memory import MemoryQueues, MemoryTable
@@ -71,6 +72,21 @@ class Tried:
             except (Refused, InvalidRequest, NotFound):
                 continue
 
+    def stop(self, what: str) -> None:
+        """What a person or the provider does about the payout."""
+        match what:
+            case "hold":
+                chefs.hold(self.bookings, "ch-1", "audit")
+            case "unhold":
+                chefs.unhold(self.bookings, "ch-1")
+            case "pause" | "resume":
+                chefs.pause(self.bookings, what == "pause", None)
+            case "chargeback":
+                outside.charged_back(self.bookings, "b1", "dp_1", 10_000, "fraudulent")
+            case "retry":
+                with suppress(NotFound):
+                    pay.press(self.bookings, "b1.p1", None, None)
+
     def history(self) -> list[dict[str, Any]]:
         return list(self.table.query("b1", rows.HISTORY_PREFIX, limit=1_000).items)
 
@@ -83,6 +99,7 @@ def _apply(act: Act, before: Booking | None, now: datetime) -> Step | None:
 LATER = st.sampled_from([MINUTE, HOUR, DAY, 30 * DAY, 150 * DAY]) | st.integers(0, 150 * 24).map(lambda h: h * HOUR)
 
 
+@settings(max_examples=150)
 @given(STATES, POLICIES, STORIES, LATER, st.sampled_from(JOBS), st.booleans())
 def test_the_steps_it_tells_are_those_that_a_wake_up_then_takes_and_it_writes_nothing(
     state: State, policy: Policy, acts: list[Act], later: timedelta, job: str, by_event: bool
@@ -112,6 +129,52 @@ def test_the_steps_it_tells_are_those_that_a_wake_up_then_takes_and_it_writes_no
         assert left is not None
         order = in_order({name: planned.run_at for name, planned in left.planned.items()})
         assert found.next == next(((name, run_at) for run_at, name in order), None)
+
+
+class Moody(LedgerPayments):
+    """Answers at random: it moved, it never will, nobody knows."""
+
+    def __init__(self, tried: Tried, answers: list[Outcome | None]) -> None:
+        super().__init__(tried.table)
+        self._answers = answers
+
+    def send(self, payment: Payment, now: datetime) -> Outcome:
+        answer = self._answers.pop(0) if self._answers else None
+        return answer or super().send(payment, now)
+
+
+ANSWERS: st.SearchStrategy[Outcome | None] = st.sampled_from(
+    [None, Failed("closed"), Uncertain("no answer"), Uncertain("HTTP 500", saved_error=True)]
+)
+STOPS = st.sampled_from(["hold", "unhold", "pause", "resume", "chargeback", "retry", "nothing"])
+GAPS = st.sampled_from([timedelta(), MINUTE, 4 * MINUTE, HOUR, 3 * HOUR, DAY, 30 * DAY])
+
+
+@settings(max_examples=150)
+@given(st.booleans(), st.lists(ANSWERS, max_size=4), st.lists(st.tuples(STOPS, GAPS, st.booleans()), max_size=8))
+def test_of_a_payment_it_tells_whether_a_wake_up_then_moves_it(
+    by_event: bool, answers: list[Outcome | None], story: list[tuple[str, timedelta, bool]]
+) -> None:
+    tried = Tried(booking(State.COMPLETED))
+    provider: PaymentProvider = ExternalPayments() if by_event else Moody(tried, answers)
+    wake_up = WakeUp(booking_id="b1", job="pay_1", generation=1)
+    tried.now = RELEASE
+    for stop, gap, woken in [("nothing", timedelta(), False), *story]:
+        tried.now += gap
+        tried.stop(stop)
+        written = len(tried.table.stream)
+        found = explain(tried.bookings, provider, "b1", "pay_1")
+        assert len(tried.table.stream) == written
+        if not woken:
+            continue
+        known = len(tried.history())
+        pay.wake_payment(tried.bookings, tried.queues, provider, wake_up, "schedule")
+        own = [row["type"] for row in tried.history()[known + len(found.foreseen.steps) :]]
+        moved = bool(own) and own[0] in ("payment.requested", "payment.attempted")
+        assert moved == (found.told.verdict is Verdict.ACTS), (own, found.told)
+        given_up = own[:1] == ["payment.needs_attention"]
+        assert given_up == found.told.reason.endswith("it waits for a person from now on")
+        assert moved or given_up or own in ([], ["payment.postponed"], ["payment.parked"])
 
 
 @pytest.mark.parametrize("instant", [AUGUST, START, END, COMPLETE, RELEASE, RELEASE + DAY])
@@ -290,7 +353,10 @@ def test_an_external_payment_asks_the_marketplace_and_asks_again(world: World) -
 def test_a_held_chef_and_paused_payouts_are_named_before_and_after_it_is_parked(world: World) -> None:
     payout_due(world)
     chefs.hold(world.bookings, "ch-1", "audit")
-    assert told(world, "pay_1") == ("blocked", "it is parked: the chef is held: audit; nothing is sent")
+    assert told(world, "pay_1") == (
+        "blocked",
+        "nothing is sent: the chef is held: audit; it is looked at again 2026-11-17T00:00:00.000Z",
+    )
     world.deliver()
     world.wake("pay_1")
     world.deliver()
@@ -299,7 +365,10 @@ def test_a_held_chef_and_paused_payouts_are_named_before_and_after_it_is_parked(
     assert reason.startswith("it is parked since 2026-11-16T00:00:00.000Z: the chef is held: audit; until ")
     chefs.pause(world.bookings, True, None)
     world.now += 2 * DAY
-    assert told(world, "pay_1") == ("blocked", "it is parked: all payouts are paused; nothing is sent")
+    assert told(world, "pay_1") == (
+        "blocked",
+        "nothing is sent: all payouts are paused; it is looked at again 2026-11-18T01:00:00.000Z",
+    )
 
 
 class Silent(LedgerPayments):
