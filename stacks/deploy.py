@@ -106,7 +106,8 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     environment = environment_from(dict(setting.split("=", 1) for setting in settings))
     try:
-        return deploy(environment, session=boto3.Session(), cdk=_cdk, ask=input)
+        region = os.environ.get("AWS_REGION")  # the CDK reads it, boto3 knows AWS_DEFAULT_REGION alone
+        return deploy(environment, session=boto3.Session(region_name=region or None), cdk=_cdk, ask=input)
     except NotReady as error:
         print(f"duebook: {error}", file=sys.stderr)
         return 1
