@@ -36,7 +36,7 @@ COMPILED := aws_cdk.aws_apigatewayv2_authorizers, aws_cdk.aws_apigatewayv2_integ
 	ministack.app, moto.dynamodb, moto.scheduler, moto.sqs, moto.events, pydantic, pytest, rich.progress, sqlalchemy, typer
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit replay bench cost local clock openapi synth deploy smoke fmt lint type check lock \
+.PHONY: help setup demo test test-unit replay simulate bench cost local clock openapi synth deploy smoke fmt lint type check lock \
 	sample console browser screenshots
 
 help: ## This list
@@ -67,6 +67,11 @@ test-unit: $(READY) ## The unit tests alone, in seconds
 
 replay: $(READY) ## Real bookings through the API: TRACE=file.csv[.gz] LIMIT=300
 	@$(RUN) -m local.replay --trace "$(TRACE)" --limit $(LIMIT)
+
+simulate: $(READY) ## The product for a year of virtual time, with faults: SEED= BOOKINGS= DAYS= FAULTS= TRACE= PICTURE=
+	@PYTHONPATH=lambdas $(RUN) -m simulation $(if $(SEED),--seed $(SEED)) $(if $(BOOKINGS),--bookings $(BOOKINGS)) \
+		$(if $(DAYS),--days $(DAYS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(PICTURE),--picture "$(PICTURE)") \
+		$(if $(filter command line,$(origin TRACE)),--trace "$(TRACE)") $(if $(PAYMENTS),--payments $(PAYMENTS))
 
 bench: $(READY) ## Cold imports, memory, duration and AWS calls of each handler
 	@$(RUN) -m benchmarks.handlers

@@ -646,7 +646,7 @@ class Cloud:
             if not rate:
                 continue
             chance = generator(self.settings.seed, "outage", kind)
-            most = max(1, round(rate * self.settings.days))
+            most = max(3, round(rate * self.settings.days))
             for _ in range(most):
                 start = self.start + timedelta(days=chance.uniform(0, self.settings.days))
                 end = start + longest * chance.uniform(0.05, 1)

@@ -113,7 +113,7 @@ FAULTS: Mapping[str, Fault] = {
         Fault("payments_down", 0.004, "a bad deploy of the payments worker"),
         Fault("recorder_down", 0.003, "for days; dead letters may expire after 14"),
         Fault("provider_down", 0.006, "the payment provider cannot be reached, for hours"),
-        Fault("steps_down", 0.006, "the workflow's function fails, for hours"),
+        Fault("steps_down", 0.006, "the workflow's function fails, for up to three days"),
         Fault("clock_skew", 0.5, "a function's clock is off, up to a second"),
         # The provider.
         Fault("provider_timeout", 0.03, "no answer, and nothing moved"),
@@ -253,5 +253,5 @@ LONGEST: Mapping[str, timedelta] = {
     "payments_down": timedelta(hours=30),
     "recorder_down": timedelta(days=18),
     "provider_down": timedelta(hours=12),
-    "steps_down": timedelta(hours=6),
+    "steps_down": timedelta(days=3),
 }

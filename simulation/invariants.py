@@ -18,6 +18,7 @@ from duebook.domain.times import iso, parse
 from duebook.service import rows
 from duebook.service.project import request_for, wants_schedule
 from simulation.faults import MOST_SKEW
+from simulation.promises import Promises, died
 from simulation.states import Execution
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ class Life:
     derived: bool = False
     money: bool = False
     history: list[Item] = field(default_factory=list)
+    at: dict[int, datetime] = field(default_factory=dict)
+    """When each version was written."""
+    since: datetime | None = None
+    """When the job that went last was planned: it could not act before."""
     looked: bool = False
     """Whether its end is being looked for."""
 
@@ -97,6 +102,7 @@ class Invariants:
         self.worst = 0
         self.states: Counter[str] = Counter()
         self.types: Counter[str] = Counter()
+        self.promises = Promises(cloud.settings)
         self._touched: dict[str, Life] = {}
 
     # --- after every step --------------------------------------------------------------------------------------
@@ -113,6 +119,10 @@ class Invariants:
         if sk == rows.BOOKING_SK or sk.startswith(rows.JOB_PREFIX):
             life.derived = life.derived or sk == rows.BOOKING_SK
             life.jobs = life.jobs or life.derived or _moved(change)
+            if new is None and change.old is not None and "generation" in change.old:
+                life.since = life.at.get(change.old["generation"])
+            if sk != rows.BOOKING_SK and new is not None and (found := died(new)):
+                raise Broken("an_hour_kills_nothing", change.pk, found)
         elif sk.startswith(rows.HISTORY_PREFIX):
             if change.old is None and new is not None:
                 life.history.append(new)
@@ -153,9 +163,12 @@ class Invariants:
             if not ends and ((was, state) not in allowed if allowed is not None else was != state):
                 raise Broken("state_follows_history", life.booking_id, f"{type_} led from {was} to {state}")
             self.types[type_] += 1
+            if broken := self.promises.broken(booking, row):
+                raise Broken(broken[0], life.booking_id, broken[1])
             if "due" in row:
                 self._timed(life, row)
             life.version, life.state = row["version"], state
+            life.at[life.version] = parse(row["at"])
         life.history.clear()
         state = (booking.get("engagement") or {}).get("state")
         if (booking["version"], state) != (life.version, life.state):
@@ -166,6 +179,8 @@ class Invariants:
         late = (parse(row["at"]) - parse(row["due"])).total_seconds()
         if late < 0 and row["type"] != "dispute.chef_reminded":
             raise Broken("nothing_is_early", life.booking_id, f"{row['type']} at {row['at']}, due {row['due']}")
+        if life.since is not None:
+            late = min(late, (parse(row["at"]) - life.since).total_seconds())
         self.lateness.append(int(max(0.0, late)))
         self.worst = max(self.worst, self.lateness[-1])
 
@@ -311,7 +326,7 @@ class Invariants:
         pending = [row for row in self.table.seen(life.booking_id, rows.JOB_PREFIX) if row["status"] == rows.PENDING]
         if "history" in kinds:
             return "an event is in the outbox"
-        if engagement is None or pending or kinds & {"job", "payment", "dispute"}:
+        if engagement is None or pending or kinds & {"booking", "job", "payment", "dispute"}:
             return None
         dispute = engagement.get("dispute")
         if dispute and dispute["status"] not in ("settled", "withdrawn"):

@@ -86,6 +86,7 @@ class _Plan:
         self._id = booking_id
         self._chance: Random = generator(settings.seed, booking_id, "plan")
         self._made = at
+        self._settings = settings
         self._by_event = by_event
         self._without = settings.without_actions
         self._found: list[Action] = []
@@ -154,7 +155,11 @@ class _Plan:
         path = f"/bookings/{self._id}"
         if chance.random() < 0.05:
             paid = {"captured_minor": self._price, "charge_ref": self._charge, "paid_at": _iso(self._made - HOUR)}
-            self._do(self._made, "is imported, paid elsewhere", "PUT", path, body | {"state": "paid"} | paid)
+            holds = generator(self._settings.seed, self._id, "hold")
+            held = {"hold_payout": True} if holds.random() < 0.5 else {}
+            self._do(self._made, "is imported, paid elsewhere", "PUT", path, body | {"state": "paid"} | paid | held)
+            if held:
+                self._post(start + length + timedelta(days=holds.uniform(0, 6)), "is released", "release-payout")
             paid_at: datetime | None = self._made
         else:
             self._do(self._made, "is requested", "PUT", path, body)

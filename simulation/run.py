@@ -33,6 +33,8 @@ class Business(Protocol):
 
     start: datetime
     end: datetime
+    insists: bool
+    """Whether a request that is refused is repeated, because it follows one that is still being repeated."""
 
     def bookings(self) -> Iterator[tuple[datetime, str]]:
         """When each booking's first action is, in order."""
@@ -51,6 +53,8 @@ class Business(Protocol):
 
 class Market:
     """The random marketplace."""
+
+    insists = False
 
     def __init__(self, settings: Settings, *, by_event: bool) -> None:
         self._settings = settings
@@ -224,6 +228,7 @@ class _Run:
         unseen = status < 500 and cloud.faults.strikes("request_unanswered", about)
         again = status in (429, 503) or unseen or code == "version_conflict"
         again = again or (status != 200 and action.path == WEBHOOK)
+        again = again or (status in (404, 409) and self._business.insists)
         if again and tries < len(PATIENCE):
             cloud.at(cloud.now + PATIENCE[tries], self._act, action, tries + 1)
             return
@@ -283,6 +288,9 @@ class _Run:
                 self._answered[key] = ("failed", "the account is closed")
             else:
                 kind = Kind(asked["kind"])
+                row = cloud.table.look(about, f"{rows.PAYMENT_PREFIX}{payment_id}")
+                assert row is not None
+                self._invariants.paying(rows.read_payment(row))
                 made = cloud.provider.moves(payment_id, kind, asked["amount_minor"], asked["currency"])
                 self._answered[key] = ("done", made.ref)
             self._tell(about, f"the marketplace pays {payment_id}: {self._answered[key][0]}")
@@ -401,6 +409,7 @@ class _Run:
         self._cloud.provider.forget(booking_id)
         self._faults.forget(booking_id)
         del self._invariants.lives[booking_id]
+        self._invariants.promises.forget(booking_id)
 
     # --- the report --------------------------------------------------------------------------------------------
 

@@ -18,6 +18,8 @@ SOME_TIME = timedelta(days=3)
 class Real:
     """`bookings` of the settings is how many rows are read; `days` is the trace's own."""
 
+    insists = True
+
     def __init__(self, settings: Settings) -> None:
         assert settings.trace is not None
         chosen = settings.only_bookings

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 def encode(value: Any) -> Any:
     """Datetimes as `iso`, durations as seconds, None left out of maps."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind is str or kind is int or kind is bool or value is None:
         return value
     names = _names(kind)
@@ -41,7 +41,7 @@ def encode(value: Any) -> Any:
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...] | None:
+def _names(kind: Any) -> tuple[str, ...] | None:
     """A dataclass's fields; None for anything else."""
     return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
 
