@@ -181,7 +181,9 @@ def _summed(by_payment: Mapping[tuple[str, str], int]) -> dict[str, int]:
 
 
 def _less(ours: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, int]:
-    return {currency: ours.get(currency, 0) - theirs.get(currency, 0) for currency in sorted(ours.keys() | theirs.keys())}
+    return {
+        currency: ours.get(currency, 0) - theirs.get(currency, 0) for currency in sorted(ours.keys() | theirs.keys())
+    }
 
 
 def _line(key: tuple[str, str], ours: int, theirs: int) -> dict[str, Any]:
