@@ -221,6 +221,8 @@ class Cloud:
         self._digest = blake2b(digest_size=16)
         self._absorbed = 0
         self._swept_at = start
+        self._held: dict[str, datetime] = {}
+        """Until when a function takes no messages."""
         self._overdue: list[tuple[str, str, str]] = []
         self.deployed_at: datetime | None = None
         self.differences = 0
@@ -252,7 +254,7 @@ class Cloud:
 
     def run(self, until: datetime) -> None:
         """Everything that happens up to and at that instant."""
-        heap = self._heap
+        heap, held = self._heap, self._held
         while True:
             at = until
             act: Callable[..., None] | None = None
@@ -265,6 +267,8 @@ class Cloud:
                     at, act, given = due, self._stream, (follower,)
             for consumer in self._consumers:
                 due = consumer[1].next_at()
+                if due is not None and consumer[0] in held and self.faults.on:
+                    due = max(due, held[consumer[0]])
                 if due is not None and due <= at and (act is None or due < at):
                     at, act, given = due, self._consume, consumer
             due = self.schedules.next_at()
@@ -497,6 +501,12 @@ class Cloud:
         self._say(request.wake_up.booking_id, f"the schedule {request.name} vanishes")
 
     def _consume(self, name: str, queue: MemoryQueue, handler: Handler, batch: int) -> None:
+        if name == "recorder" and self.down(name):
+            # Its event source is off, so that nothing is received: dead letters wait, and may expire.
+            ends = (outage.end for outage in self._outages[DOWN[name]] if outage.start <= self.now < outage.end)
+            self._held[name] = max(ends)
+            return
+        self._held.pop(name, None)
         self.calls["sqs.receive"] += 1
         records = queue.receive(batch)
         if not records:

@@ -150,6 +150,7 @@ class _Run:
         result.digest = cloud.digest
         result.checks = self._invariants.checks
         result.faults = self._faults.count
+        result.faults["dead_letter_expired"] = sum(queue.expired for queue in cloud.queues.dead.values())
         result.occurrences = self._faults.occurrences
         result.lateness = sorted(self._invariants.lateness)
         result.states = self._invariants.states
