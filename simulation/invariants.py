@@ -74,6 +74,8 @@ class Life:
     left: int = 0
     version: int = 0
     state: str | None = None
+    repeated: int | None = None
+    """The action that is repeated until it is answered."""
     delivered: set[int] = field(default_factory=set)
     cash: int = 0
     lines: dict[str, int] = field(default_factory=dict)

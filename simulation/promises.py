@@ -50,7 +50,10 @@ class Promises:
         engagement = booking.get("engagement")
         if engagement is None:
             return None
-        return self._of_booking(engagement, type_, at) or self._of_dispute(booking_id, engagement, row, at)
+        # More may have happened since, in the same invocation: then the booking is not as it was at this row.
+        latest = row["version"] == booking["version"]
+        of_booking = self._of_booking(engagement, type_, at) if latest else None
+        return of_booking or self._of_dispute(booking_id, engagement, row, at)
 
     def _of_booking(self, engagement: Mapping[str, Any], type_: str, at: datetime) -> tuple[str, str] | None:
         policy, start = engagement["policy"], parse(engagement["event_start"]["instant"])

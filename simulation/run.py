@@ -34,7 +34,7 @@ class Business(Protocol):
     start: datetime
     end: datetime
     insists: bool
-    """Whether a request that is refused is repeated, because it follows one that is still being repeated."""
+    """Whether a booking's acts wait for each other, and a refused one is repeated: each follows from the one before."""
 
     def bookings(self) -> Iterator[tuple[datetime, str]]:
         """When each booking's first action is, in order."""
@@ -216,8 +216,10 @@ class _Run:
         cloud, about = self._cloud, action.booking_id
         if not self._open:
             return
-        if cloud.api_runs:
-            cloud.at(cloud.now + SECOND, self._act, action, tries)
+        life = self._invariants.lives.get(about)
+        waits = life is not None and life.repeated not in (None, action.number)
+        if cloud.api_runs or waits:
+            cloud.at(cloud.now + (MINUTE if waits else SECOND), self._act, action, tries)
             return
         status, answer = cloud.request(about, action.method, action.path, action.body, action.key)
         code = (answer or {}).get("error", {}).get("code") if isinstance(answer, dict) else None
@@ -230,13 +232,14 @@ class _Run:
         again = status in (429, 503) or unseen or code == "version_conflict"
         again = again or (status != 200 and action.path == WEBHOOK)
         again = again or (status in (404, 409) and self._business.insists)
+        if life is not None:
+            life.repeated = action.number if again and tries < len(PATIENCE) and self._business.insists else None
         if again and tries < len(PATIENCE):
             cloud.at(cloud.now + PATIENCE[tries], self._act, action, tries + 1)
             return
         if tries == 0 and cloud.faults.strikes("request_repeated", about):
             cloud.at(cloud.now + HOUR * cloud.faults.how("request_repeated", about), self._act, action, len(PATIENCE))
             return
-        life = self._invariants.lives.get(about)
         if life is not None and life.left:
             life.left -= 1
             self._look_for_end(life)
