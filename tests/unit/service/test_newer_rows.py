@@ -46,6 +46,7 @@ def test_its_jobs_outlive_days_of_old_code_without_a_failure_and_are_done_by_new
     """A job dies of failures that span more than a day; there is none here, however long the old code stays."""
     world.paid()
     written_by_newer_code(world)
+    world.travel_to(END - HOUR)
     world.travel_sweeping(RELEASE + 4 * DAY, every=timedelta(minutes=30))
     assert {(row["status"], row["attempts"]) for row in world.jobs().values()} == {("pending", 0)}
     assert set(world.jobs()) == {"close_event", "complete_order", "release_payment"}
