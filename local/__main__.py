@@ -80,10 +80,10 @@ def _up(*, port: int, start_at: datetime | None, fill: bool, console_port: int |
         if fill:
             _fill(aws, {name: value for stack in outputs.values() for name, value in stack.items()})
         print(usage(aws, outputs), flush=True)
+        print(_told(aws), file=sys.stderr, flush=True)
         if console_port is not None:
             address = beside.enter_context(console(port, console_port=console_port))
-            print(f"Console: {address}", file=sys.stderr, flush=True)
-        print(_told(aws), file=sys.stderr, flush=True)
+            print(f"\nConsole: {address}\n", file=sys.stderr, flush=True)
         while aws.alive:
             time.sleep(1)
         raise EmulatorError(f"the emulator ended\n{aws.log_tail()}")
@@ -105,7 +105,11 @@ def _told(aws: EmbeddedAws) -> str:
         if aws.clock.travels
         else "Time is real: it does not travel on this machine."
     )
-    return f"Up at {aws.endpoint} (log: {aws.log}). {time_told} Ctrl-C ends it."
+    port = "" if aws.port == _PORT else f" --port {aws.port}"
+    return (
+        f"Up at {aws.endpoint} (log: {aws.log}). {time_told} Ctrl-C ends it.\n"
+        f"From another shell, without any of the exports above: .venv/bin/duebook due --within 7d{port}"
+    )
 
 
 def _move(*, port: int, by: timedelta | None, to: datetime | None) -> None:

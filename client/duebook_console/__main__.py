@@ -33,8 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             server = uvicorn.Server(
                 uvicorn.Config(app, access_log=False, log_level="warning", server_header=False, proxy_headers=False)
             )
+            print(
+                "Whoever has this address acts with your AWS credentials: keep it secret. Ctrl-C ends the console.",
+                file=sys.stderr,
+            )
             print(f"Console of {connection.name}: http://127.0.0.1:{locks.port}/?{KEY}={locks.key}", flush=True)
-            print("The address lets its owner act with your AWS credentials: keep it. Ctrl-C ends it.", file=sys.stderr)
             server.run(sockets=[server_socket])
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
@@ -66,7 +69,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _end(_signal: int, _frame: FrameType | None) -> None:
+def _end(number: int, _frame: FrameType | None) -> None:
+    """Who asks by SIGTERM, as `make local` does, has told it already."""
+    if number == signal.SIGTERM:
+        raise SystemExit(0)
     raise KeyboardInterrupt
 
 

@@ -49,6 +49,7 @@ ATTENTION: Final = {
     "in_review": "Disputes in review",
     "held": "Held payouts",
 }
+_OF_DUE: Final = ("window", "job", "after", "told")
 JUMPS: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
 FEW = 20
 """Rows of a kind where several are on one page."""
@@ -74,6 +75,7 @@ _TEMPLATES.filters |= {
     "day": shown.day,
     "event": shown.event,
     "money": money,
+    "told": shown.told,
     "what": shown.what,
     "when": shown.when,
 }
@@ -108,6 +110,9 @@ class Console:
     # --- pages -----------------------------------------------------------------------------------------------------
 
     def due(self, request: Request) -> Response:
+        for name in request.query_params:
+            if name not in _OF_DUE:
+                raise BadArgument(name, f"is not asked for here: {', '.join(_OF_DUE)}")
         window = request.query_params.get("window", "7d")
         job = request.query_params.get("job") or None
         if window not in WINDOWS:
@@ -191,7 +196,7 @@ class Console:
             "job.html",
             title=f"{job} of {booking_id}",
             explanation=explanation,
-            verdicts=shown.VERDICTS,
+            verdict=shown.verdict(explanation.verdict, explanation.reason),
             can_redrive=explanation.row is not None or job.startswith("pay_"),
             key=_fresh_key(),
         )
@@ -362,6 +367,7 @@ class Console:
             "connection": self.connection,
             "now": now,
             "relative": lambda at: from_now(at, now),
+            "journey": self.travel.tell() if self.travel else None,
             "is_prod": (self.connection.env or "").lower().startswith("prod"),
             "is_problem": lambda value: isinstance(value, Problem),
             "notice": self._notices.pop(request.query_params.get("told", ""), None),

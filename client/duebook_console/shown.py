@@ -33,6 +33,9 @@ VERDICTS: Final = {
     "blocked": "It is blocked",
     "absent": "There is no such job now",
 }
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_GONE = re.compile(rf"it is (?P<how>done|over): (?P<type>\S+) at (?P<at>{_INSTANT.pattern}), (?P<reason>.*)", re.DOTALL)
+"""Of explain: the last thing that the job did."""
 _PAY = re.compile(r"pay_[1-9][0-9]{0,5}")
 _DISPUTE = re.compile(r"(?P<booking>[0-9A-Za-z_-]{1,39})\.d[1-9][0-9]{0,5}")
 _PAYMENT = re.compile(r"(?P<booking>[0-9A-Za-z_-]{1,39})\.p(?P<number>[1-9][0-9]{0,5})")
@@ -57,6 +60,21 @@ def clock(at: datetime) -> str:
 def when(at: datetime) -> str:
     """`Sat 14 Nov 2026, 17:00 UTC`."""
     return f"{day(at)}, {clock(at)} UTC"
+
+
+def told(text: str) -> str:
+    """A sentence of the service, its instants as `when` has them."""
+    return _INSTANT.sub(lambda found: when(datetime.fromisoformat(found[0])), text)
+
+
+def verdict(name: str, reason: str) -> tuple[str, str]:
+    """Title and text of an explanation's verdict. What the history says of a job that is gone is no lack of it."""
+    title, text = VERDICTS.get(name, name), told(reason)
+    gone = _GONE.fullmatch(reason) if name == "absent" else None
+    if gone is None:
+        return title, text
+    done = gone["how"] == "done" or gone["type"] == "job.due"
+    return "Done" if done else "It is over", f"{event(gone['type'])} {told(gone['at'])}: {told(gone['reason'])}"
 
 
 def event(type_: str) -> str:

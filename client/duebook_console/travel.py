@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duebook_cli.connect import Clock
-from duebook_cli.words import instant, length
+from duebook_cli.words import length
 from duebook_client import BadArgument, DuebookError
+from duebook_console import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,14 @@ class Travel:
     @property
     def journey(self) -> Journey:
         return self._journey
+
+    def tell(self) -> Journey:
+        """The journey, for the page that shows it: how it ended is told once."""
+        with self._lock:
+            journey = self._journey
+            if not journey.moving:
+                self._journey = Journey()
+        return journey
 
     def by(self, length_: timedelta) -> None:
         """Begin to let `length_` pass. Raises BadArgument for the past, or while another journey lasts."""
@@ -68,7 +77,7 @@ class Travel:
             self._journey = Journey(told="Nothing is due: time stands where it was.")
             return
         passed = _rounded(reached - before)
-        self._journey = Journey(told=f"It is {instant(reached)}: {length(passed)} have passed.")
+        self._journey = Journey(told=f"Moved to {shown.when(reached)}: {length(passed)} have passed.")
 
     def _stopped(self, _: datetime) -> None:
         self._journey = replace(self._journey, stops=self._journey.stops + 1)

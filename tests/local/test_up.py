@@ -46,7 +46,7 @@ def printed(port: int, tmp_path: Path) -> Iterator[Printed]:
         progress = []
         for line in up.stderr:
             progress.append(line)
-            if line.startswith("Up at"):
+            if line.startswith("Console: "):
                 break
         else:
             pytest.fail("it did not come up:\n" + "".join(progress))
@@ -54,6 +54,7 @@ def printed(port: int, tmp_path: Path) -> Iterator[Printed]:
         yield Printed(usage.read(), "".join(progress))
         up.send_signal(signal.SIGINT)
         assert up.wait(_SECONDS) == 0
+        assert up.stderr.read().count("Stopped.") == 1
     with pytest.raises(EmulatorError):
         EmbeddedAws.attach(port=port)
 

@@ -82,7 +82,7 @@ def test_due_counts_by_job_and_draws_the_payouts_per_week_with_the_same_as_a_tab
     )
 
 
-@pytest.mark.parametrize("query", ["window=1y", "job=No!", "after=nonsense", "after=2026-08-01~x~"])
+@pytest.mark.parametrize("query", ["window=1y", "within=30d", "job=No!", "after=nonsense", "after=2026-08-01~x~"])
 def test_a_query_that_makes_no_sense_is_told_and_sends_nothing_odd(browser: Browser, query: str) -> None:
     page = browser.get(f"/due?{query}")
     assert "was not understood" in page.text
@@ -143,7 +143,9 @@ def test_a_held_payout_is_shown_and_released_with_a_reason(browser: Browser, cli
         hold_payout=True,
     )
     assert "The payout is held" in browser.get("/bookings/b1").text
-    assert "/bookings/b1#held" in browser.get("/attention").text
+    page = browser.get("/attention?kind=held").text
+    assert "/bookings/b1#held" in page
+    assert re.findall(r'<th scope="col">(\w+)</th>', page) == ["Since", "Booking"]
     page = browser.post("/bookings/b1/release-payout", reason="all was checked", idempotency_key="k-1")
     assert "held no longer" in page.text
     assert "The payout is held" not in page.text
@@ -154,6 +156,7 @@ def test_a_job_is_explained(browser: Browser, service: InProcessService, client:
     book(client)
     text = text_of(browser.get("/bookings/b1/jobs/close_event"))
     assert "It waits for its instant" in text
+    assert "it waits until Fri 14 Aug 2026, 20:00 UTC" in text
     service.now = datetime(2026, 8, 14, 21, tzinfo=UTC)
     assert "It would act now" in text_of(browser.get("/bookings/b1/jobs/close_event"))
 
@@ -172,7 +175,9 @@ def test_a_dead_letter_is_explained_redriven_with_a_reason_and_its_result_told(
     assert key is not None
     done = browser.post("/bookings/order-1/jobs/remind/redrive", reason="the queue is back", idempotency_key=key[1])
     assert "remind of order-1 was due, and is done." in done.text
-    assert "There is no such job now" in done.text
+    assert ">Done</p>" in done.text
+    assert "due Sat 01 Aug 2026, 12:00 UTC: " in text_of(done)
+    assert "There is no such job now" not in done.text
     assert "its queue was gone" not in browser.get("/attention").text
     assert [entry.type for entry in client.history("order-1")] == ["job.set", "job.due"]
 
@@ -241,6 +246,8 @@ def test_time_is_moved_from_every_page_and_comes_back_to_it(
     assert (page.url.path, page.url.query) == ("/due", b"window=30d")
     assert service.now == at
     assert "have passed" in page.text
+    for path in ("/due", "/nowhere"):
+        assert "have passed" not in browser.get(path).text
 
 
 @pytest.mark.parametrize(
@@ -308,7 +315,7 @@ def test_while_time_moves_the_page_tells_it_with_and_without_scripts(
         pass
     assert browser.get("/time").json()["now"] == "Sun 02 Aug 2026, 10:00 UTC"
     page = browser.get("/due")
-    assert "1 d have passed" in page.text
+    assert "Moved to Sun 02 Aug 2026, 10:00 UTC: 1 d have passed." in page.text
     assert "http-equiv" not in page.text
 
 

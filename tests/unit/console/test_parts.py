@@ -240,7 +240,8 @@ def test_one_journey_at_a_time_and_it_says_how_it_ended() -> None:
     clock.go.set()
     travel.wait(10)
     assert (travel.journey.moving, travel.journey.failed) == (False, False)
-    assert "1 d have passed" in travel.journey.told
+    assert "1 d have passed" in travel.tell().told
+    assert travel.tell().told == ""
     travel.to_next()
     travel.wait(10)
     assert travel.journey.told.startswith("Nothing is due")
@@ -257,3 +258,35 @@ def test_a_journey_that_fails_says_why_and_frees_the_way() -> None:
     assert "still moving" in travel.journey.told
     travel.by(HOUR)
     travel.wait(10)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "told"),
+    [
+        (
+            "absent",
+            "it is done: booking.event_closed at 2026-08-14T20:00:00Z, the event is over",
+            ("Done", "event closed Fri 14 Aug 2026, 20:00 UTC: the event is over"),
+        ),
+        (
+            "absent",
+            "it is over: job.due at 2026-08-14T20:00:05.250Z, its instant came",
+            ("Done", "due Fri 14 Aug 2026, 20:00:05 UTC: its instant came"),
+        ),
+        (
+            "absent",
+            "it is over: job.removed at 2026-08-14T20:00:00Z, deleted",
+            ("It is over", "removed Fri 14 Aug 2026, 20:00 UTC: deleted"),
+        ),
+        ("absent", "nobody asked for such a job", ("There is no such job now", "nobody asked for such a job")),
+        (
+            "waits",
+            "it waits until 2026-08-14T20:00:00Z",
+            ("It waits for its instant", "it waits until Fri 14 Aug 2026, 20:00 UTC"),
+        ),
+    ],
+)
+def test_what_a_job_that_is_gone_did_is_told_as_done_and_instants_as_everywhere(
+    verdict: str, reason: str, told: tuple[str, str]
+) -> None:
+    assert shown.verdict(verdict, reason) == told
