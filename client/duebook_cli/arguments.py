@@ -3,7 +3,8 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from duebook_client import Actor, Local
+from duebook_cli import words
+from duebook_client import Actor, BadArgument, Local
 from duebook_client.times import TimeIn
 
 _UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
@@ -21,9 +22,32 @@ def duration(text: str) -> timedelta:
         raise ValueError(f"longer than any duration can be: {text!r}") from None
 
 
+def window(text: str) -> timedelta:
+    """A duration that lasts."""
+    found = duration(text)
+    if not found:
+        raise ValueError(f"has to be longer than nothing, such as 7d: {text!r}")
+    return found
+
+
+def later(at: datetime, by: timedelta) -> datetime:
+    """`by` after `at`. Raises BadArgument (a ValueError too) where the years, 1 to 9999, have no such instant."""
+    try:
+        return at + by
+    except OverflowError:
+        raise BadArgument(
+            "length", f"{words.length(by)} from {words.instant(at)} is outside the years 1 to 9999"
+        ) from None
+
+
 def signed_duration(text: str) -> timedelta:
     """A duration that may have a sign: `-2d` is before."""
-    return -duration(text[1:]) if text.startswith("-") else duration(text.removeprefix("+"))
+    if not text.startswith("-"):
+        return duration(text.removeprefix("+"))
+    try:
+        return -duration(text[1:])
+    except OverflowError:
+        raise ValueError(f"longer than any duration can be: {text!r}") from None
 
 
 def time(text: str, zone: str | None = None) -> TimeIn:
@@ -38,6 +62,10 @@ def time(text: str, zone: str | None = None) -> TimeIn:
         return Local(at, zone)
     if at.tzinfo is None:
         raise ValueError(f"{text!r} has no offset: write one, as in {at.isoformat()}Z for UTC, or give a zone")
+    try:
+        at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{text!r} is outside the years 1 to 9999 in UTC") from None
     return at
 
 

@@ -15,14 +15,17 @@ import typer
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from duebook_cli import words
 from duebook_cli.connect import Connection, caller, connect
-from duebook_cli.exits import Declined, Exit, exit_of
+from duebook_cli.exits import Declined, Exit, Usage, exit_of
 from duebook_client import DuebookApiError, DuebookError, Forbidden, RetryPolicy
 
 P = ParamSpec("P")
 
+_NotUnderstood: type[Exception] = typer.BadParameter.__bases__[0]
+"""Click's UsageError, of the click that typer uses: an installed one, or its own copy."""
 _WHICH = "Which Duebook, and how it answers"
 _WIDTH = 160
 """Columns where no terminal tells."""
@@ -116,6 +119,38 @@ class Run:
             raise Declined("nobody answered, so nothing was done: --yes answers beforehand")
         if answer.strip() != wanted:
             raise Declined("not confirmed, so nothing was done")
+
+
+class Commands(TyperGroup):
+    """All commands: one that is not understood is told as every other error is, on both ways out."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **more: Any,
+    ) -> Any:
+        args = list(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **more)
+        except _NotUnderstood as error:
+            if not standalone_mode:
+                raise
+            if told := _told_of_usage(error):  # none where a group without a command showed its help
+                _tell(_code_of(Usage()), told, as_json="--json" in args)
+            code = Exit.USAGE
+        if not standalone_mode:
+            return code
+        sys.exit(code)
+
+
+def _told_of_usage(error: Any) -> str:
+    message: str = error.format_message().strip().rstrip(".")
+    if not message or error.ctx is None:
+        return message
+    return f"{message[0].lower()}{message[1:]} ({error.ctx.command_path} --help tells more)"
 
 
 Act = Callable[Concatenate[Run, P], Exit | None]

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
+from duebook_cli.arguments import later
 from duebook_client import Duebook, DuebookError, NoCredentials, RetryPolicy
 
 LOCAL = "local"
@@ -57,7 +58,7 @@ class Clock(Protocol):
     def advance(self, by: timedelta, watch: Callable[[datetime], None] = ...) -> datetime:
         """Let `by` pass, everything due on the way in its order; the new instant.
 
-        `watch` is told each stop. Raises TimeIsReal.
+        `watch` is told each stop. Raises TimeIsReal, and BadArgument for more time than there is.
         """
 
     def next(self) -> datetime | None:
@@ -276,7 +277,7 @@ class EmbeddedClock:
 
     def advance(self, by: timedelta, watch: Callable[[datetime], None] = lambda now: None) -> datetime:
         self._can_move()
-        goal = self.now() + by
+        goal = later(self.now(), by)
         while self.now() < goal:
             self._aws.settle()
             stop = self.upcoming()

@@ -29,7 +29,7 @@ BookingId = Annotated[str, typer.Argument(metavar="BOOKING", help="The booking's
 Within = Annotated[
     timedelta,
     typer.Option(
-        parser=parsed(arguments.duration), metavar="LENGTH", help="From now on: 7d, 36h, 1d12h.", show_default="7d"
+        parser=parsed(arguments.window), metavar="LENGTH", help="From now on: 7d, 36h, 1d12h.", show_default="7d"
     ),
 ]
 WEEK = timedelta(days=7)

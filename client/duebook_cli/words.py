@@ -15,7 +15,7 @@ _UNITS = (
 
 def instant(at: datetime) -> str:
     """`2026-11-14 17:00:00 UTC`."""
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(' ', 'seconds')} UTC"
 
 
 def iso(at: datetime) -> str:

@@ -29,7 +29,7 @@ def due(
 ) -> None:
     """Pending jobs in a window, in order."""
     begin = run.now if start is None else start
-    end = begin + within
+    end = arguments.later(begin, within)
     found = list(islice(_pending(run, begin, end, job), limit + 1))
     more, found = len(found) > limit, found[:limit]
     shown = table("when", "job", "booking", "attempts", right=["attempts"])
@@ -51,6 +51,6 @@ def due(
 def _pending(run: Run, start: datetime, end: datetime, job: str | None) -> Iterator[Job]:
     """As `Duebook.due`, of a window of any length."""
     while start < end:
-        stop = min(end, start + LONGEST_WINDOW)
+        stop = start + min(end - start, LONGEST_WINDOW)
         yield from run.client.due(start, stop, job=job)
         start = stop

@@ -61,7 +61,7 @@ def put(
         raise Usage("--offset goes with --anchor")
     run_at = None if anchor is not None else options.time(at, zone, "--at") if at is not None else None
     if after is not None:
-        run_at = (run.now + after).replace(microsecond=0)
+        run_at = arguments.later(run.now, after).replace(microsecond=0)
     change = run.client.put_job(
         booking_id,
         job,

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from duebook_cli import options, words
+from duebook_cli.arguments import later
 from duebook_cli.bulk.calls import RATE, Calls, call_each
 from duebook_cli.bulk.cells import BOOKING_ID, LONGEST_REASON, Cells
 from duebook_cli.bulk.files import Refusal, Row, Wrong, read_rows
@@ -35,14 +36,6 @@ class Move:
     start: datetime
     end: datetime | None
     reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What a move would do: the booking and its pending jobs as they are now."""
-
-    booking: Booking
-    jobs: Sequence[Job]
 
 
 def read_move(cells: Mapping[str, Any]) -> Move | list[Wrong]:
@@ -129,17 +122,16 @@ def key_of(digest: str, row: Row[Move]) -> str:
 
 
 def _show_plan(run: Run, rows: Sequence[Row[Move]], document: Mapping[str, Any], rate: float) -> Exit:
-    def look(row: Row[Move]) -> Planned:
-        return Planned(run.client.booking(row.booking_id), run.client.jobs(row.booking_id))
+    def look(row: Row[Move]) -> dict[str, Any]:
+        return _told(row.value, run.client.booking(row.booking_id), run.client.jobs(row.booking_id))
 
-    calls: Calls[Row[Move], Planned] = call_each(run, rows, look, rate=rate / 2, doing="Looking")
+    calls: Calls[Row[Move], dict[str, Any]] = call_each(run, rows, look, rate=rate / 2, doing="Looking")
     if calls.stopped is not None:
         raise calls.stopped
     refusals = [Refusal.by_service(each, error) for each, error in calls.refused]
     shown = table("booking", "state", "what", "now", "then")
     plan = []
-    for each, planned in sorted(calls.done, key=lambda done: done[0].line):
-        told = _told(each.value, planned)
+    for each, told in sorted(calls.done, key=lambda done: done[0].line):
         plan.append({"line": each.line, **told})
         then = told["event_start"]["then"]
         row(shown, each.booking_id, told["state"], "event start", told["event_start"]["now"], then)
@@ -151,12 +143,13 @@ def _show_plan(run: Run, rows: Sequence[Row[Move]], document: Mapping[str, Any],
     return calls.exit
 
 
-def _told(wanted: Move, planned: Planned) -> dict[str, Any]:
-    """One booking's plan. The jobs that follow from the event's end move by as much as it does; whether another one
-    moves (an own job may be anchored, a deadline is at latest the event's start) the service alone knows: `then` null.
+def _told(wanted: Move, booking: Booking, jobs: Sequence[Job]) -> dict[str, Any]:
+    """What a move would do to a booking and its pending jobs as they are now.
+
+    The jobs that follow from the event's end move by as much as it does; whether another one moves (an own
+    job may be anchored, a deadline is at latest the event's start) the service alone knows: `then` null.
     """
-    booking = planned.booking
-    end = wanted.end or wanted.start + (booking.policy.event_length or timedelta())
+    end = wanted.end or later(wanted.start, booking.policy.event_length or timedelta())
     by = end - booking.event_end.instant
     return {
         "booking_id": booking.booking_id,
@@ -167,9 +160,9 @@ def _told(wanted: Move, planned: Planned) -> dict[str, Any]:
             {
                 "job": job.job,
                 "run_at": words.iso(job.run_at),
-                "then": words.iso(job.run_at + by) if job.job in FOLLOW_THE_END else None,
+                "then": words.iso(later(job.run_at, by)) if job.job in FOLLOW_THE_END else None,
             }
-            for job in planned.jobs
+            for job in jobs
         ],
     }
 
@@ -180,4 +173,5 @@ FOLLOW_THE_END = ("close_event", "complete_order", "release_payment")
 
 def _tell(run: Run, refusals: Sequence[Refusal]) -> None:
     for each in refusals:
-        run.say(f"line {each.line}, {each.booking_id or '-'}, {each.field or 'row'}: {each.reason}")
+        where = ", ".join(filter(None, (f"line {each.line}", each.booking_id, each.field)))
+        run.say(f"{where}: {each.reason}")

@@ -4,9 +4,11 @@ from collections import Counter
 
 import typer
 
-from duebook_cli import options, words
+from duebook_cli import arguments, options, words
 from duebook_cli.command import Run, command, facts, group, row, table
+from duebook_cli.exits import Usage
 from duebook_client import Payouts
+from duebook_client.client import LONGEST_SUMMARY
 
 
 def add_to(app: typer.Typer) -> None:
@@ -21,7 +23,9 @@ def add_to(app: typer.Typer) -> None:
 
 def payouts(run: Run, within: options.Within = options.WEEK) -> None:
     """Payouts that come due, by UTC day; `due --job release_payment` names the bookings."""
-    end = run.now + within
+    if within > LONGEST_SUMMARY:
+        raise Usage(f"--within: at most {LONGEST_SUMMARY.days}d, not {words.length(within)}")
+    end = arguments.later(run.now, within)
     days = run.client.jobs_summary(run.now, end, job="release_payment")
     switch = run.client.payouts()
     total: Counter[str] = Counter()
@@ -46,7 +50,7 @@ def payouts(run: Run, within: options.Within = options.WEEK) -> None:
 
 
 def pause(run: Run, reason: options.Reason = None) -> None:
-    """No payout is sent from now on, until they are resumed."""
+    """No payout is sent, at once and for all bookings, until they are resumed. It does not ask."""
     _show(run, run.client.pause_payouts(reason=reason))
 
 

@@ -321,6 +321,27 @@ def test_what_can_not_move_is_told_and_the_others_move(client: Duebook, duebook:
     assert duebook("move", "--from", moves, "--yes").exit == 3
 
 
+def test_a_plan_with_an_end_beyond_all_years_is_refused_by_its_line(
+    client: Duebook, duebook: Run, tmp_path: Path
+) -> None:
+    book(client, "b1")
+    file = tmp_path / "m.csv"
+    file.write_text("booking_id,event_start\nb1,9999-12-31T23:00Z\n")
+    told = duebook("move", "--from", file, "--dry-run")
+    assert told.exit == 2
+    assert "line 2, b1: length: 4 h from 9999-12-31 23:00:00 UTC is outside the years 1 to 9999" in told.told
+
+
+def test_a_refused_row_is_named_by_what_is_known_of_it(client: Duebook, duebook: Run, tmp_path: Path) -> None:
+    file = tmp_path / "m.csv"
+    file.write_text("booking_id,event_start\nnope,2026-12-05T18:00Z\n")
+    assert "line 2, nope: " in duebook("move", "--from", file, "--dry-run").told
+    file.write_text("booking_id,event_start\nnope,soon\nb2\n")
+    told = duebook("move", "--from", file, "--dry-run").told
+    assert "line 2, nope, event_start: " in told
+    assert "line 3: has 1 cells" in told
+
+
 def test_a_move_is_checked_as_a_whole_first(duebook: Run, service: InProcessService, tmp_path: Path) -> None:
     file = tmp_path / "m.csv"
     file.write_text("booking_id,event_start\nb1,2026-12-05T18:00Z\nb1,2026-12-06T18:00Z\nb2,soon\n")

@@ -1,5 +1,6 @@
 """Every command for one thing: what it does, what it prints for people and for programs, and how it ends."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,79 @@ def test_a_length_that_is_none_is_a_usage_error(duebook: Run) -> None:
     told = duebook("due", "--within", "soon")
     assert (told.exit, told.out) == (2, "")
     assert "not a duration such as 75d" in told.told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("due", "--within", "3000000d"),
+        ("due", "--from", "9999-12-31T00:00Z"),
+        ("due", "--from", "0001-01-01T00:00+05:00"),
+        ("job", "put", "order-1", "remind", "--in", "99999999d"),
+        ("job", "put", "order-1", "remind", "--at", "9999-12-31T23:59-05:00"),
+        ("payouts", "--within", "99999999d"),
+    ],
+)
+def test_an_instant_beyond_all_years_is_a_usage_error_of_one_sentence(
+    duebook: Run, service: InProcessService, arguments: tuple[str, ...]
+) -> None:
+    told = duebook(*arguments, "--json")
+    assert (told.exit, service.sent) == (2, [])
+    assert told.document["error"]["message"] in told.told
+    assert duebook(*arguments).told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("due", "--within", "zz"), "'--within': not a duration such as 75d or 1d12h: 'zz'"),
+        (("import", "release", "none.csv"), "'none.csv' does not exist"),
+        (("import", "release"), "give the FILE"),
+        (("due", "--whithin", "7d"), "--whithin"),
+        (("booking", "cancel", "b1"), "--by"),
+        (("due", "7d"), "unexpected extra argument"),
+        (("dues",), "dues"),
+        (("pause", "all"), "all"),
+    ],
+)
+def test_every_usage_error_is_told_in_one_style_and_as_json(
+    duebook: Run, arguments: tuple[str, ...], words: str
+) -> None:
+    told = duebook(*arguments)
+    assert (told.exit, told.out) == (2, "")
+    assert told.told.startswith("duebook: ")
+    assert words in told.told
+    assert told.told.count("\n") == 1
+    error = duebook(*arguments, "--json").document["error"]
+    assert error["code"] == "usage"
+    assert f"duebook: {error['message']}\n" in duebook(*arguments, "--json").told
+
+
+def test_a_group_without_a_command_shows_its_help(duebook: Run) -> None:
+    told = duebook("pause")
+    assert told.exit == 2
+    assert "at once and for all bookings" in told.out + told.told
+    assert "duebook: " not in told.told
+
+
+def test_the_version_is_told_without_a_duebook() -> None:
+    told = runner(None)("--version")
+    assert (told.exit, told.told) == (0, "")
+    assert re.fullmatch(r"duebook \d+\.\d+\.\d+\n", told.out)
+
+
+@pytest.mark.parametrize("command", ["due", "payouts"])
+def test_a_window_of_no_length_is_refused(duebook: Run, command: str) -> None:
+    told = duebook(command, "--within", "0d")
+    assert (told.exit, told.out) == (2, "")
+    assert "--within" in told.told
+    assert "longer than nothing" in told.told
+
+
+def test_payouts_are_summed_for_a_year_at_most(duebook: Run) -> None:
+    told = duebook("payouts", "--within", "400d")
+    assert told.exit == 2
+    assert "--within: at most 366d, not 400 d" in told.told
 
 
 # --- booking -------------------------------------------------------------------------------------------------------

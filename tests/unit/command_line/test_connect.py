@@ -1,7 +1,7 @@
 """Which Duebook is meant: what is given decides, and an account is never guessed."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
@@ -195,3 +195,17 @@ def test_time_that_is_real_is_not_moved() -> None:
         EmbeddedClock(Aws()).next()
     with pytest.raises(TimeIsReal):
         EmbeddedClock(Aws()).advance(timedelta(days=1))
+
+
+def test_time_is_not_moved_beyond_all_years() -> None:
+    class Travelling:
+        travels = True
+
+        def now(self) -> datetime:
+            return datetime(2026, 8, 1, tzinfo=UTC)
+
+    class Aws:
+        clock = Travelling()
+
+    with pytest.raises(BadArgument, match="99999999 d from 2026-08-01 00:00:00 UTC is outside the years 1 to 9999"):
+        EmbeddedClock(Aws()).advance(timedelta(days=99_999_999))

@@ -47,6 +47,15 @@ def test_an_instant_is_told_in_utc_and_from_now(distance: timedelta, told: str) 
     assert words.when(at, NOW).endswith(f"UTC ({told})")
 
 
+def test_a_year_is_told_with_four_digits() -> None:
+    assert words.instant(datetime(1, 1, 1, tzinfo=UTC)) == "0001-01-01 00:00:00 UTC"
+
+
+def test_the_longest_length_has_no_opposite() -> None:
+    with pytest.raises(ValueError, match="longer than any duration"):
+        arguments.signed_duration("-999999999d23h")
+
+
 def test_text_of_others_can_not_steer_the_terminal() -> None:
     assert words.plain("a\x1b[31mred\x07\u202eb") == "a�[31mred��b"
 
