@@ -181,10 +181,13 @@ class Follower:
 class Cloud:
     """`now` is the true time. `changed(change)` is called for every written row, `stepped()` after every invocation."""
 
-    def __init__(self, settings: Settings, faults: Faults, *, by_event: bool, start: datetime = START) -> None:
+    def __init__(
+        self, settings: Settings, faults: Faults, *, by_event: bool, start: datetime = START, days: float | None = None
+    ) -> None:
         self.settings = settings
         self.faults = faults
         self.now = self.start = start
+        self._days = settings.days if days is None else days
         self.calls: Counter[str] = Counter()
         self.wake_ups: Counter[str] = Counter()
         self.policy = Policy()
@@ -656,9 +659,9 @@ class Cloud:
             if not rate:
                 continue
             chance = generator(self.settings.seed, "outage", kind)
-            most = max(3, round(rate * self.settings.days))
+            most = max(3, round(rate * self._days))
             for _ in range(most):
-                start = self.start + timedelta(days=chance.uniform(0, self.settings.days))
+                start = self.start + timedelta(days=chance.uniform(0, self._days))
                 end = start + longest * chance.uniform(0.05, 1)
                 found.setdefault(kind, []).append(Outage(kind, start, end))
         return found

@@ -107,7 +107,9 @@ class _Run:
         self._by_event = by_event
         self._progress = progress
         self._faults = Faults(settings)
-        self._cloud = cloud = Cloud(settings, self._faults, by_event=by_event, start=business.start)
+        self._cloud = cloud = Cloud(
+            settings, self._faults, by_event=by_event, start=business.start, days=(business.end - business.start) / DAY
+        )
         self._invariants = invariants = Invariants(cloud)
         self._code = Code()
         self._feed = business.bookings()
