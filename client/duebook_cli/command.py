@@ -130,11 +130,12 @@ class Commands(TyperGroup):
         prog_name: str | None = None,
         complete_var: str | None = None,
         standalone_mode: bool = True,
+        windows_expand_args: bool = True,
         **more: Any,
     ) -> Any:
         args = list(sys.argv[1:] if args is None else args)
         try:
-            code = super().main(args, prog_name, complete_var, standalone_mode=False, **more)
+            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **more)
         except _NotUnderstood as error:
             if not standalone_mode:
                 raise

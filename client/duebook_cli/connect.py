@@ -157,9 +157,9 @@ def _at(url: str, retries: RetryPolicy | None) -> Connection:
     session = _session()
     match = _API_HOST.fullmatch(urlsplit(url).hostname or "")
     region = match[1] if match else session.region_name
+    client = Duebook(url, region=region or "", session=session, retries=retries)  # refuses what is no URL
     if region is None:
         raise NotChosen(f"the region of {url} is not known: set AWS_REGION")
-    client = Duebook(url, region=region, session=session, retries=retries)
     return Connection(env=None, url=url, client=client, session=session, outputs={})
 
 
@@ -168,7 +168,10 @@ def _deployed(env: str, retries: RetryPolicy | None) -> Connection:
         raise NotChosen(f"{env!r} is no environment's name: letters, digits and hyphens")
     session = _session()
     if session.region_name is None:
-        raise NotChosen("no region: set AWS_REGION, or AWS_PROFILE to a profile that has one")
+        raise NotChosen(
+            f"environment {env} is looked up in an AWS account (only {LOCAL} is not), and no region is set: if it is "
+            "the one you mean, set AWS_REGION, or AWS_PROFILE to a profile that has one"
+        )
     outputs = _outputs(session, env)
     url = outputs["ApiUrl"]
     client = Duebook(url, region=session.region_name, session=session, retries=retries)
@@ -217,7 +220,7 @@ def _outputs(session: boto3.Session, env: str) -> dict[str, str]:
         try:
             (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
         except (BotoCoreError, ClientError) as error:
-            raise _not_described(error, name, session.region_name) from error
+            raise _not_described(error, env, name, session.region_name) from error
         for output in stack.get("Outputs", ()):
             if not output["OutputKey"].startswith("ExportsOutput"):
                 found[output["OutputKey"]] = output["OutputValue"]
@@ -226,7 +229,7 @@ def _outputs(session: boto3.Session, env: str) -> dict[str, str]:
     return found
 
 
-def _not_described(error: BotoCoreError | ClientError, stack: str, region: str) -> DuebookError:
+def _not_described(error: BotoCoreError | ClientError, env: str, stack: str, region: str) -> DuebookError:
     code = _code(error)
     if code == "ValidationError":  # of DescribeStacks: there is no stack of this name
         return NotFoundThere(
@@ -238,18 +241,18 @@ def _not_described(error: BotoCoreError | ClientError, stack: str, region: str) 
             f"these AWS credentials may not look up the stack {stack} (cloudformation:DescribeStacks): "
             "give the API's address by --url"
         )
-    return _unusable(error)
+    return _unusable(error, f"environment {env}: ")
 
 
-def _unusable(error: BotoCoreError | ClientError) -> DuebookError:
+def _unusable(error: BotoCoreError | ClientError, asked_for: str = "") -> DuebookError:
     """Why AWS could not be asked at all."""
     if isinstance(error, NoCredentialsError):
-        return NoCredentials(f"no AWS credentials found: {_SIGN_IN}")
+        return NoCredentials(f"{asked_for}no AWS credentials found: {_SIGN_IN}")
     if _code(error) in EXPIRED:
-        return NoCredentials(f"the AWS credentials have expired: {_SIGN_IN}")
+        return NoCredentials(f"{asked_for}the AWS credentials have expired: {_SIGN_IN}")
     if isinstance(error, ClientError):
-        return NoCredentials(f"AWS refuses these credentials ({_code(error)}): {_SIGN_IN}")
-    return NotFoundThere(f"AWS could not be asked: {error}")
+        return NoCredentials(f"{asked_for}AWS refuses these credentials ({_code(error)}): {_SIGN_IN}")
+    return NotFoundThere(f"{asked_for}AWS could not be asked: {error}")
 
 
 def _code(error: Any) -> str | None:

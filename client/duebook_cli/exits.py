@@ -21,7 +21,8 @@ class Exit(IntEnum):
     FAILED = 1
     """Refused, or it failed in another way than those below. Nothing was changed, unless the message says so."""
     USAGE = 2
-    """The command was not understood, nothing was selected, or nobody confirmed it. Nothing was sent."""
+    """The command was not understood, nothing was selected (also: no Duebook was chosen, and none runs here), or nobody
+    confirmed it. Nothing was sent."""
     NOT_FOUND = 3
     """There is no such booking, job, dispute or payment."""
     CONFLICT = 4
@@ -31,7 +32,8 @@ class Exit(IntEnum):
     NOT_ALLOWED = 6
     """No AWS credentials, expired ones, or ones that may not do this."""
     NOT_REACHED = 7
-    """No Duebook answered, or it was throttled or failed again and again. The same command again is safe."""
+    """The Duebook that was chosen did not answer, or throttled or failed again and again. The same command again is
+    safe."""
     INTERRUPTED = 130
     """Ctrl-C. What was done so far is kept; the same command again goes on."""
 

@@ -21,7 +21,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def show(run: Run) -> None:
-    """What time it is there, and when something happens next."""
+    """What time it is there, and the next instant with work (a job, a delayed message, a workflow's wait)."""
     clock = _clock(run)
     upcoming = clock.upcoming()
     told = facts(
@@ -51,7 +51,7 @@ def advance(
 
 
 def next_(run: Run) -> None:
-    """Let time pass to the next instant at which something is due."""
+    """Let time pass to the next instant with work (a job, a delayed message, a workflow's wait)."""
     clock = _clock(run)
     _moved(run, _settled(clock.next))
 

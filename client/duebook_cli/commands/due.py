@@ -1,5 +1,6 @@
 """`due`: what will happen, and when."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
@@ -11,6 +12,12 @@ from duebook_cli import arguments, options, words
 from duebook_cli.command import Run, command, row, table
 from duebook_client import Job
 from duebook_client.client import LONGEST_WINDOW
+
+OWN = "own"
+BUILT_IN = (
+    "reject_request", "cancel_unpaid", "close_event", "complete_order", "release_payment", "watch_dispute", "pay",
+)  # fmt: skip
+"""Names of the service's own jobs; `pay` stands for each payment's, `pay_1` and so on."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,8 +51,14 @@ def due(
     run.show(document, *([shown] if found else []))
     what = words.count(len(found), "job") + (f" {job}" if job else "")
     run.say(f"{what} from {words.instant(begin)} to {words.instant(end)}")
+    if not found and job is not None and not _is_built_in(job):
+        run.say(f"The built-in jobs are {', '.join(BUILT_IN)}, pay_1, pay_2, ...; {job} is none of them.")
     if more:
         run.say(f"There are more than {limit}: narrow the window, or raise --limit.")
+
+
+def _is_built_in(job: str) -> bool:
+    return job in (*BUILT_IN, OWN) or re.fullmatch(r"pay_[0-9]+", job) is not None
 
 
 def _pending(run: Run, start: datetime, end: datetime, job: str | None) -> Iterator[Job]:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from duebook.domain.names import LIFECYCLE_JOBS, WATCH_DISPUTE, kind
 from duebook.service import rows
+from duebook_cli.commands.due import BUILT_IN
 from duebook_client import Actor, Duebook, Local
 from tests.unit.client.fakes import REPORT, ScriptedTransport, answer
 from tests.unit.client.in_process import AUGUST, InProcessService
@@ -66,6 +68,22 @@ def test_a_length_that_is_none_is_a_usage_error(duebook: Run) -> None:
     told = duebook("due", "--within", "soon")
     assert (told.exit, told.out) == (2, "")
     assert "not a duration such as 75d" in told.told
+
+
+def test_a_job_that_was_not_found_and_is_not_built_in_is_answered_with_the_names_that_are(
+    client: Duebook, duebook: Run
+) -> None:
+    client.put_job("order-1", "remind", AUGUST + timedelta(days=3))
+    told = duebook("due", "--job", "nope")
+    assert (told.exit, told.out) == (0, "")
+    assert "release_payment" in told.told
+    assert "nope is none of them" in told.told
+    for job in ("remind", "close_event", "own", "pay", "pay_3"):
+        assert "built-in" not in duebook("due", "--job", job).told
+
+
+def test_the_built_in_names_are_the_services() -> None:
+    assert (*LIFECYCLE_JOBS, WATCH_DISPUTE, kind("pay_1")) == BUILT_IN
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from duebook_cli import connect as module
 from duebook_cli.connect import EmbeddedClock, NotChosen, NotFoundThere, TimeIsReal, caller, connect
 from duebook_client import BadArgument, DuebookError, NoCredentials
+from local.emulator import EmbeddedAws, EmulatorError
 from tests.unit.command_line.conftest import runner
 
 URL = "https://abc123.execute-api.eu-central-1.amazonaws.com"
@@ -89,6 +90,8 @@ def test_a_url_needs_no_look_up_and_tells_its_region(account: type[Account]) -> 
         assert (found.env, found.name, found.outputs) == (None, URL, {})
     with pytest.raises(NotChosen, match="AWS_REGION"):
         connect(url="https://duebook.example.com", environ={})
+    with pytest.raises(BadArgument, match="'foo' is no http"):
+        connect(url="foo", environ={})
     account.region_name = "eu-west-1"
     with pytest.raises(BadArgument, match="http is for this machine only"):
         connect(url="http://duebook.example.com", environ={})
@@ -150,8 +153,9 @@ def test_why_an_account_can_not_be_asked_is_told(
     account: type[Account], error: Exception, kind: type[DuebookError], words: str
 ) -> None:
     account.error = error
-    with pytest.raises(kind, match=words):
+    with pytest.raises(kind, match=words) as told:
         connect("prod", environ={})
+    assert "prod" in str(told.value)
 
 
 def test_an_environment_that_is_not_deployed_or_not_to_its_end_is_told(account: type[Account]) -> None:
@@ -160,8 +164,8 @@ def test_an_environment_that_is_not_deployed_or_not_to_its_end_is_told(account: 
     with pytest.raises(NotFoundThere, match="no output ApiUrl"):
         connect("half", environ={})
     account.region_name = None
-    with pytest.raises(NotChosen, match="no region"):
-        connect("prod", environ={})
+    with pytest.raises(NotChosen, match=r"environment nope .* no region"):
+        connect("nope", environ={})
 
 
 def test_a_caller_is_named_by_aws_itself(account: type[Account]) -> None:
@@ -177,11 +181,22 @@ def test_the_command_tells_it_and_ends_with_its_code(
     for variable in (module.ENV_VARIABLE, module.URL_VARIABLE):
         monkeypatch.delenv(variable, raising=False)
     unconnected = runner(None)
-    assert unconnected("due").exit == 2
+    nothing_chosen = unconnected("due")
+    assert nothing_chosen.exit == 2
+    assert "no environment was chosen" in nothing_chosen.told
     assert unconnected("due", "--env", "dev").exit == 7
     account.error = client_error("ExpiredToken")
     told = unconnected("due", "--env", "prod", "--json")
     assert (told.exit, told.document["error"]["code"]) == (6, "no_credentials")
+
+
+def test_an_embedded_aws_that_was_chosen_and_does_not_answer_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(*, port: int) -> Any:
+        raise EmulatorError(f"no embedded AWS on port {port}")
+
+    monkeypatch.setattr(EmbeddedAws, "attach", nobody)
+    for chosen in (("--port", "4999"), ("--env", "local")):
+        assert runner(None)("due", *chosen).exit == 7
 
 
 def test_time_that_is_real_is_not_moved() -> None:
