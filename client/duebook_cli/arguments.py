@@ -40,6 +40,17 @@ def later(at: datetime, by: timedelta) -> datetime:
         ) from None
 
 
+def rate(text: str) -> float:
+    """Calls a second, from 0.1 to 1000."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.1 <= found <= 1000:
+        raise ValueError(f"not a number of calls a second, from 0.1 to 1000: {text!r}")
+    return found
+
+
 def signed_duration(text: str) -> timedelta:
     """A duration that may have a sign: `-2d` is before."""
     if not text.startswith("-"):

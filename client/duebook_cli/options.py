@@ -54,7 +54,9 @@ OPERATOR = Actor("operator")
 Zone = Annotated[
     str | None, typer.Option(help="IANA zone, as Europe/Berlin: times are then local there, without an offset.")
 ]
-Rate = Annotated[float, typer.Option(min=0.1, max=1000, help="Calls a second, at most.")]
+Rate = Annotated[
+    float, typer.Option(parser=parsed(arguments.rate), metavar="NUMBER", help="Calls a second, at most: 0.1 to 1000.")
+]
 InputFile = Annotated[
     Path,
     typer.Argument(exists=True, dir_okay=False, readable=True, metavar="FILE", help="CSV, or JSON lines (.jsonl)."),

@@ -11,6 +11,7 @@ COLUMNS = (
     "booking_id", "customer_id", "chef_id", "event_start", "event_end", "zone", "price_minor", "currency", "state",
     "requested_at", "accepted_at", "paid_at", "captured_minor", "charge_ref", "policy", "revision",
 )  # fmt: skip
+NEEDED = ("booking_id", "customer_id", "chef_id", "event_start", "price_minor", "currency")
 STATES = ("requested", "accepted", "paid", "event_closed", "completed")
 
 _CAPTURE = ("paid_at", "captured_minor", "charge_ref")

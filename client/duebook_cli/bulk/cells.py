@@ -4,7 +4,6 @@ The bounds are the API's own, so that a file is refused as a whole before anythi
 together.
 """
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
@@ -12,7 +11,7 @@ from typing import Any, TypeVar, cast
 from zoneinfo import ZoneInfo
 
 from duebook_cli import words
-from duebook_cli.bulk.files import Wrong
+from duebook_cli.bulk.files import Wrong, parsed_json
 from duebook_client import CancellationTier, Local, Policy
 from duebook_client.times import Choose, TimeIn
 
@@ -126,7 +125,7 @@ class Cells:
 
         def read(value: Any) -> Policy:
             if isinstance(value, str):
-                value = json.loads(value)
+                value = parsed_json(value)
             if not isinstance(value, Mapping):
                 raise ValueError("is no JSON object")
             return _policy(value)

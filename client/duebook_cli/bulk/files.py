@@ -68,15 +68,23 @@ class Rows(Generic[T]):
         return len(self.good) + len({refusal.line for refusal in self.refused})
 
 
-def read_rows(path: Path, columns: Collection[str], read: Callable[[Mapping[str, Any]], T | list[Wrong]]) -> Rows[T]:
-    """Read every row by `read`, which gives its value or all that is wrong with it.
+def read_rows(
+    path: Path,
+    columns: Collection[str],
+    needed: Collection[str],
+    read: Callable[[Mapping[str, Any]], T | list[Wrong]],
+) -> Rows[T]:
+    """Read every row by `read`, which gives its value or all that is wrong with it; `needed`: columns of every header.
 
     A booking's second row is refused: which of two is meant can't be known. Raises Usage for a file that is none.
     """
     good: list[Row[T]] = []
     refused: list[Refusal] = []
     lines: dict[str, int] = {}
-    for line, cells in _cells(path, columns):
+    content = path.read_bytes()
+    if not content.strip():
+        raise Usage(f"{path} is empty")
+    for line, cells in _cells(path, columns, needed):
         if isinstance(cells, Wrong):
             refused.append(Refusal(line, None, cells.field, cells.reason))
             continue
@@ -94,7 +102,7 @@ def read_rows(path: Path, columns: Collection[str], read: Callable[[Mapping[str,
             good.append(Row(line, booking_id, value, key))
         if booking_id is not None:
             lines.setdefault(booking_id, line)
-    return Rows(hashlib.sha256(path.read_bytes()).hexdigest(), good, refused)
+    return Rows(hashlib.sha256(content).hexdigest(), good, refused)
 
 
 def write_refusals(path: Path, refusals: Sequence[Refusal]) -> None:
@@ -105,20 +113,34 @@ def write_refusals(path: Path, refusals: Sequence[Refusal]) -> None:
         writer.writerows((each.line, each.booking_id, each.field, each.reason) for each in refusals)
 
 
-def _cells(path: Path, columns: Collection[str]) -> Iterator[tuple[int, Mapping[str, Any] | Wrong]]:
+def parsed_json(text: str) -> Any:
+    """ValueError with the place within `text`, for which the caller knows the line."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is no JSON: {error.msg} at character {error.pos + 1}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is no JSON: {error}") from None
+
+
+def _cells(
+    path: Path, columns: Collection[str], needed: Collection[str]
+) -> Iterator[tuple[int, Mapping[str, Any] | Wrong]]:
     """Line number and cells; an empty cell is as none."""
     try:
-        yield from _json_lines(path, columns) if path.suffix.lower() in JSON_LINES else _csv(path, columns)
+        yield from _json_lines(path, columns) if path.suffix.lower() in JSON_LINES else _csv(path, columns, needed)
     except UnicodeDecodeError as error:
         raise Usage(f"{path}: is no UTF-8 text ({error})") from None
 
 
-def _csv(path: Path, columns: Collection[str]) -> Iterator[tuple[int, Mapping[str, Any] | Wrong]]:
+def _csv(
+    path: Path, columns: Collection[str], needed: Collection[str]
+) -> Iterator[tuple[int, Mapping[str, Any] | Wrong]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
         try:
             header = [name.strip() for name in next(reader, [])]
-            _check_header(path, header, columns)
+            _check_header(path, header, columns, needed)
             began = reader.line_num + 1
             for cells in reader:
                 if len(cells) == len(header):
@@ -130,10 +152,10 @@ def _csv(path: Path, columns: Collection[str]) -> Iterator[tuple[int, Mapping[st
             raise Usage(f"{path}, line {reader.line_num}: is no CSV ({error})") from None
 
 
-def _check_header(path: Path, header: Sequence[str], columns: Collection[str]) -> None:
-    unknown = [name for name in header if name not in columns]
-    if unknown or "booking_id" not in header:
-        wrong = f"unknown columns {', '.join(unknown)}" if unknown else "no column booking_id"
+def _check_header(path: Path, header: Sequence[str], columns: Collection[str], needed: Collection[str]) -> None:
+    unknown, missing = [name for name in header if name not in columns], [each for each in needed if each not in header]
+    if unknown or missing:
+        wrong = f"unknown columns {', '.join(unknown)}" if unknown else f"no columns {', '.join(missing)}"
         raise Usage(f"{path}: {wrong}; its first line names the columns, of {', '.join(columns)}")
     if len(set(header)) < len(header):
         raise Usage(f"{path}: a column is there twice")
@@ -145,9 +167,9 @@ def _json_lines(path: Path, columns: Collection[str]) -> Iterator[tuple[int, Map
             if text.isspace():
                 continue
             try:
-                cells = json.loads(text) if len(text) <= LONGEST_LINE else None
-            except (ValueError, RecursionError) as error:
-                yield line, Wrong(None, f"is no JSON: {error}")
+                cells = parsed_json(text) if len(text) <= LONGEST_LINE else None
+            except ValueError as error:
+                yield line, Wrong(None, str(error))
                 continue
             if not isinstance(cells, dict):
                 yield line, Wrong(None, "is no JSON object")

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from typer.core import TyperGroup
 
 from duebook_cli import options, words
-from duebook_cli.bulk.booking_rows import COLUMNS, Arguments, booking_reader
+from duebook_cli.bulk.booking_rows import COLUMNS, NEEDED, Arguments, booking_reader
 from duebook_cli.bulk.calls import RATE, Calls, call_each
 from duebook_cli.bulk.files import Refusal, Row, read_rows, write_refusals
 from duebook_cli.bulk.journal import Journal
@@ -81,7 +81,7 @@ def import_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every row, and send nothing.")] = False,
 ) -> Exit:
     """Check every row, then take over each booking with its payout held. Killed, the same command goes on."""
-    rows = read_rows(file, COLUMNS, booking_reader(run.now))
+    rows = read_rows(file, COLUMNS, NEEDED, booking_reader(run.now))
     if rows.number == 0:
         raise Usage(f"{file} has no rows, so there is nothing to import")
     with Journal(journal_of(file), kind="import", input=rows.digest, target=run.connection.url) as journal:
@@ -237,11 +237,11 @@ def _release(
         if booking_id not in ours:  # released by hand, or nothing is left to pay
             note(booking_id)
     others = sum(letter.booking_id not in ours for letter in run.client.dead_letters(kind="held"))
-    due = [each for each in held if (at := payout_at(each)) is not None and at <= run.now]
+    due = [each for each in held if _will_pay(each) and (at := payout_at(each)) is not None and at <= run.now]
     _tell_held(run, held, due, others)
     calls: Calls[Booking, Booking] = Calls()
     if held:
-        run.confirm(f"Release {words.count(len(held), 'payout')}?", yes=yes, number=len(held))
+        run.confirm(f"Release {words.count(len(held), 'booking')}?", yes=yes, number=len(held))
 
         def let_go(booking: Booking) -> Booking:
             released = run.client.release_payout(booking.booking_id, actor=by, reason=reason)
@@ -252,15 +252,20 @@ def _release(
     refused = [(id_, error) for id_, error in looked.refused] + [
         (each.booking_id, error) for each, error in calls.refused
     ]
+    payable = [each for each, _ in calls.done if _will_pay(each)]
     document = {
         "released": sorted(each.booking_id for each, _ in calls.done),
         "not_held": len(looked.done) - len(held),
         "refused": [{"booking_id": id_, **error_document(error)} for id_, error in refused],
+        "payouts": {"count": len(payable), "amounts": _payouts(payable)},
         "payouts_due": {"count": len(due), "amounts": _payouts(due)},
         "others_held": others,
         "stopped": None if calls.stopped is None else error_document(calls.stopped),
     }
-    run.show(document, f"{words.count(len(calls.done), 'payout')} released")
+    told = f"{words.count(len(calls.done), 'booking')} released"
+    if calls.done:
+        told += f"; {words.count(len(payable), 'payout')} to come"
+    run.show(document, f"{told}: {words.sums(_payouts(payable))}" if payable else told)
     for id_, error in refused[:SHOWN]:
         run.say(f"{id_}: {error}")
     if calls.stopped is not None:
@@ -279,7 +284,7 @@ def _tell_held(run: Run, held: Sequence[Booking], due: Sequence[Booking], others
     if len(held) > SHOWN:
         run.say(f"and {len(held) - SHOWN:,} more")
     at_once = f", {len(due):,} of them due already: {words.sums(_payouts(due))} go at once" if due else ""
-    run.say(f"{words.count(len(held), 'payout')} held{at_once}.")
+    run.say(f"{words.count(len(held), 'booking')} held{at_once}.")
     if others:
         run.say(f"{words.count(others, 'other booking')} held beside these, which are left alone.")
 
@@ -317,6 +322,11 @@ def _sums(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
     for currency, amount in amounts:
         total[currency] += amount
     return dict(total)
+
+
+def _will_pay(booking: Booking) -> bool:
+    """Whether it has a payout to come as it stands: the customer has paid, and something is left for the chef."""
+    return payout_at(booking) is not None and payout_minor(booking) > 0
 
 
 def _payouts(bookings: Sequence[Booking]) -> dict[str, int]:

@@ -21,6 +21,7 @@ from duebook_client import Booking, Job
 from duebook_client.times import TimeIn
 
 COLUMNS = ("booking_id", "event_start", "event_end", "zone", "reason")
+NEEDED = ("booking_id", "event_start")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -66,7 +67,7 @@ def move(
     yes: options.Yes = False,
 ) -> Exit:
     """Move many events; every job moves with its booking's event. Killed, the same command goes on."""
-    rows = read_rows(file, COLUMNS, read_move)
+    rows = read_rows(file, COLUMNS, NEEDED, read_move)
     if rows.number == 0:
         raise Usage(f"{file} has no rows, so there is nothing to move")
     document: dict[str, Any] = {"file": str(file), "rows": rows.number, "dry_run": dry_run}

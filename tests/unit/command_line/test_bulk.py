@@ -204,6 +204,34 @@ def test_payouts_are_held_until_they_are_released_and_then_decided_once(
     assert "are held" not in told.told
 
 
+def test_a_release_tells_bookings_and_counts_payouts_where_there_is_something_to_pay(
+    client: Duebook, duebook: Run, file: Path
+) -> None:
+    duebook("import", file)
+    asked = duebook("import", "release", file)
+    assert "4 bookings held, 2 of them due already" in asked.told
+    assert "Release 4 bookings?" in asked.told
+    told = duebook("import", "release", file, answers="4\n")
+    assert "4 bookings released; 2 payouts to come: 450.01 EUR + 900 JPY" in told.out
+    assert duebook("import", "release", file, "--yes").out == "0 bookings released\n"
+    again = duebook("import", "release", file, "--yes", "--json").document
+    assert again["payouts"] == {"count": 0, "amounts": {}}
+
+
+def test_a_release_of_what_nobody_paid_for_names_no_payout(duebook: Run, tmp_path: Path) -> None:
+    file = as_csv(tmp_path / "b.csv", FUTURE)
+    duebook("import", file)
+    assert "1 booking released; 0 payouts to come" in duebook("import", "release", file, "--yes").out
+
+
+@pytest.mark.parametrize("rate", ["0", "-1", "1001", "nan", "fast"])
+def test_a_rate_that_is_none_is_refused_in_a_sentence(duebook: Run, file: Path, rate: str) -> None:
+    told = duebook("import", file, f"--rate={rate}")
+    assert told.exit == 2
+    assert "--rate" in told.told
+    assert "not a number of calls a second, from 0.1 to 1000" in told.told
+
+
 def test_a_release_that_was_killed_goes_on(
     client: Duebook, duebook: Run, service: InProcessService, file: Path
 ) -> None:

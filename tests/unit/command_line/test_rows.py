@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from duebook_cli.bulk.booking_rows import COLUMNS, booking_reader
+from duebook_cli.bulk.booking_rows import COLUMNS, NEEDED, booking_reader
 from duebook_cli.bulk.files import Wrong, read_rows
+from duebook_cli.commands.moves import NEEDED as MOVE_NEEDED
 from duebook_cli.commands.moves import read_move
 from duebook_cli.exits import Usage
 from duebook_client import BadArgument, Duebook, Invalid
@@ -164,7 +165,7 @@ def as_csv(path: Path, *rows: Mapping[str, Any]) -> Path:
 
 
 def read(path: Path) -> Any:
-    return read_rows(path, COLUMNS, booking_reader(AUGUST))
+    return read_rows(path, COLUMNS, NEEDED, booking_reader(AUGUST))
 
 
 def test_a_csv_and_json_lines_say_the_same(tmp_path: Path) -> None:
@@ -195,10 +196,10 @@ def test_a_bookings_second_row_is_refused_and_the_first_one_named(tmp_path: Path
 
 def test_a_row_of_another_shape_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
     file = tmp_path / "b.csv"
-    file.write_text("booking_id,customer_id\nb1\nb2,c-1,more\n\nb3,c-1\n")
+    file.write_text(",".join(NEEDED) + "\nb1\nb2,,,,,,more\n\nb3,c-1,,,,\n")
     assert [(each.line, each.reason) for each in read(file).refused if each.field is None] == [
-        (2, "has 1 cells under 2 columns"),
-        (3, "has 3 cells under 2 columns"),
+        (2, "has 1 cells under 6 columns"),
+        (3, "has 7 cells under 6 columns"),
     ]
     lines = tmp_path / "b.jsonl"
     lines.write_text('{"booking_id": \n[]\n{"booking": "b1"}\n' + json.dumps(GOOD) + "\n")
@@ -223,6 +224,35 @@ def test_a_file_that_is_no_such_table_is_refused_as_a_whole(tmp_path: Path, text
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(Usage, match=r"b\.csv"):
         read(file)
+
+
+@pytest.mark.parametrize(("reader", "needed"), [(booking_reader(AUGUST), NEEDED), (read_move, MOVE_NEEDED)])
+def test_the_columns_that_are_needed_are_those_that_no_row_may_lack(reader: Any, needed: tuple[str, ...]) -> None:
+    assert {wrong.field for wrong in reader({}) if wrong.reason == "is missing"} >= {*needed} - {"currency"}
+    assert {wrong.field for wrong in reader({})} == {*needed}
+
+
+def test_a_header_without_columns_that_are_needed_is_one_refusal(tmp_path: Path) -> None:
+    file = tmp_path / "b.csv"
+    file.write_text("booking_id,customer_id\nb1,c-1\nb2,c-2\n")
+    with pytest.raises(Usage, match=r"b\.csv: no columns chef_id, event_start, price_minor, currency;"):
+        read(file)
+
+
+@pytest.mark.parametrize(("name", "text"), [("b.csv", ""), ("b.csv", "\n"), ("b.jsonl", "")])
+def test_an_empty_file_is_called_so(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(Usage, match="is empty"):
+        read(tmp_path / name)
+
+
+def test_what_is_no_json_is_told_by_the_files_line_alone(tmp_path: Path) -> None:
+    lines = tmp_path / "b.jsonl"
+    lines.write_text(json.dumps(GOOD) + '\n{"booking_id": \n' + json.dumps({**GOOD, "policy": "{", "booking_id": "b2"}))
+    assert [(each.line, each.field) for each in read(lines).refused] == [(2, None), (3, "policy")]
+    for refusal in read(lines).refused:
+        assert "is no JSON: " in refusal.reason
+        assert "line" not in refusal.reason
 
 
 def test_the_example_of_the_docs_is_good() -> None:
