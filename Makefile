@@ -36,7 +36,7 @@ COMPILED := aws_cdk.aws_apigatewayv2_authorizers, aws_cdk.aws_apigatewayv2_integ
 	ministack.app, moto.dynamodb, moto.scheduler, moto.sqs, moto.events, pydantic, pytest, rich.progress, sqlalchemy, typer
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit replay simulate bench cost local clock openapi synth deploy smoke fmt lint type check lock \
+.PHONY: help setup demo test test-unit replay simulate mutants bench cost local clock openapi synth deploy smoke fmt lint type check lock \
 	sample console browser screenshots
 
 help: ## This list
@@ -72,6 +72,9 @@ simulate: $(READY) ## The product for a year of virtual time, with faults: SEED=
 	@PYTHONPATH=lambdas $(RUN) -m simulation $(if $(SEED),--seed $(SEED)) $(if $(BOOKINGS),--bookings $(BOOKINGS)) \
 		$(if $(DAYS),--days $(DAYS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(PICTURE),--picture "$(PICTURE)") \
 		$(if $(filter command line,$(origin TRACE)),--trace "$(TRACE)") $(if $(PAYMENTS),--payments $(PAYMENTS))
+
+mutants: $(READY) ## Plant faults in the product, one a guard; each must be caught: ONLY=name,name
+	@$(RUN) -m simulation.mutation $(if $(ONLY),--only "$(ONLY)")
 
 bench: $(READY) ## Cold imports, memory, duration and AWS calls of each handler
 	@$(RUN) -m benchmarks.handlers

@@ -260,6 +260,14 @@ class Invariants:
         back = sum(m.amount for m in self.cloud.provider.moved.get(payment.booking_id, ()) if m.kind is Kind.REVERSAL)
         if payment.kind is not Kind.REVERSAL and paid - back + payment.amount > engagement.get("captured", 0):
             raise Broken("no_more_than_captured", payment.booking_id, f"{paid} - {back} + {payment.amount}")
+        if payment.kind is Kind.REFUND:
+            lost = sum(item["amount"] for item in engagement.get("outside", {}).values() if _took(item))
+            given = sum(
+                m.amount for m in self.cloud.provider.moved.get(payment.booking_id, ()) if m.kind is Kind.REFUND
+            )
+            if given + lost + payment.amount > engagement.get("captured", 0):
+                found = f"refunded {given}, lost {lost}, and {payment.amount} on top"
+                raise Broken("no_more_than_is_left", payment.booking_id, found)
 
     # --- events ------------------------------------------------------------------------------------------------
 
@@ -299,6 +307,9 @@ class Invariants:
         requests = self.cloud.schedules.requests
         for row in self.table.seen(life.booking_id, rows.JOB_PREFIX):
             name = schedule_name(life.booking_id, row["job"])
+            found = requests.get(name)
+            if found is not None and row["status"] == rows.PENDING and found.at < parse(row["run_at"]):
+                return f"schedule {name} stands at {iso(found.at)}, before {row['run_at']}"
             if wants_schedule(row, now + timedelta(minutes=2)) and requests.get(name) != request_for(row):
                 return f"schedule {name} is {requests.get(name)}, the job {row['run_at']} of {row['generation']}"
         return None
@@ -372,6 +383,11 @@ def started_for(execution: Execution) -> tuple[str, int]:
     """The dispute and the run."""
     given = execution.events[0]["executionStartedEventDetails"]["input"]
     return given["dispute_id"], given["run"]
+
+
+def _took(item: Mapping[str, Any]) -> bool:
+    """Whether it took of the charge what is not here any more."""
+    return item["kind"] in ("chargeback", "refund") and not item.get("is_back") and not item.get("is_open")
 
 
 def _moved(change: Change) -> bool:

@@ -17,6 +17,13 @@ PROMPT = 5 * MINUTE
 SOON = 11 * MINUTE
 """Within which a deadline acts when only wake-ups are lost, early, doubled or out of order: the sweeper's grace, its
 five minutes, and the minute of a schedule."""
+AT_ONCE = timedelta(seconds=150)
+"""Within which it acts when none is lost: the minute of a schedule, the minute in which it fires, a function or two."""
+THROUGH = timedelta(hours=8)
+"""Within which a payment is made when only the provider's errors are in its way: lists lag two hours, and a look-up
+comes before a key is a day old."""
+OF_THE_PROVIDER = frozenset({"provider_saved_error", "provider_timeout", "provider_done_unanswered"})
+MADE = ("payment.done", "booking.paid_out")
 OF_WAKE_UPS = frozenset({"wake_up_lost", "wake_up_early", "wake_up_duplicated", "wake_up_reordered", "wake_up_old"})
 DEAD_AFTER = timedelta(hours=24)
 OVER = ("settled", "withdrawn")
@@ -29,9 +36,12 @@ class Promises:
     def __init__(self, settings: Settings) -> None:
         chosen = settings.only_faults
         self._only_wake_ups = settings.faults == 0 or (chosen is not None and OF_WAKE_UPS.issuperset(chosen))
+        self._soon = AT_ONCE if chosen == ("wake_up_early",) else SOON
+        self._only_provider = chosen is not None and OF_THE_PROVIDER.issuperset(chosen)
         self._only_pauses = settings.faults == 0 or chosen == ("pause",)
         self._deadlines: dict[str, datetime | None] = {}
         self._since: dict[str, datetime] = {}
+        self._decided: dict[str, datetime] = {}
 
     def forget(self, booking_id: str) -> None:
         self._deadlines.pop(booking_id, None)
@@ -45,8 +55,10 @@ class Promises:
             self._since[booking_id] = at
         if type_ in DEADLINES and self._only_wake_ups:
             late = at - max(parse(row["due"]), since)
-            if late > SOON:
+            if late > self._soon:
                 return "deadlines_act_soon", f"{type_} came {late} late"
+        if self._only_provider and (late_payment := self._of_payments(row, at)):
+            return late_payment
         engagement = booking.get("engagement")
         if engagement is None:
             return None
@@ -70,6 +82,19 @@ class Promises:
                 return "held_until_released", f"held since {engagement['payout_held_since']}"
             case "payment.mismatch":
                 return "one_key_one_request", "the provider has the key or the reference with other parameters"
+        return None
+
+    def _of_payments(self, row: Item, at: datetime) -> tuple[str, str] | None:
+        """Counted from the decision; one that was parked, or that a person retries, is counted no more."""
+        data = row.get("data", {})
+        for payment in data.get("payments", ()):
+            self._decided[payment["payment_id"]] = at
+        payment_id = data.get("payment_id")
+        if payment_id is None or row["type"] in ("payment.attempted", "payment.uncertain", "payment.postponed"):
+            return None
+        decided = self._decided.pop(payment_id, None)
+        if row["type"] in MADE and decided is not None and at > decided + THROUGH:
+            return "payments_get_through", f"{payment_id} was decided {iso(decided)} and made {iso(at)}"
         return None
 
     def _of_dispute(

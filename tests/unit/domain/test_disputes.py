@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from duebook.domain import dispute_steps as steps
 from duebook.domain import transitions
-from duebook.domain.booking import Actor, Booking, Role, State, jobs_for
+from duebook.domain.booking import Actor, Booking, Outside, OutsideKind, Role, State, jobs_for
 from duebook.domain.dispute import Dispute, DisputeStatus, OfferAnswer, Reply
 from duebook.domain.errors import InvalidRequest, NotFound, Refused
 from duebook.domain.payment import Kind, Payment
@@ -435,6 +435,16 @@ def test_a_full_refund_ends_the_booking_and_none_pays_all_of_the_rest() -> None:
         found, paid = run(decided, RELEASE)
         assert found.state is state
         assert [payment.amount for payment in paid if payment.kind is Kind.PAYOUT] == payouts
+
+
+def test_a_settlement_gives_back_no_more_than_a_lost_chargeback_leaves() -> None:
+    conceded = must(concede(must(open_dispute(booking(State.PAID), NOW)), NOW))
+    engagement = conceded.engagement
+    assert engagement is not None
+    lost = {"dp_1": Outside(kind=OutsideKind.CHARGEBACK, amount=engagement.captured - 10_000)}
+    step = steps.settle(replace(conceded, engagement=replace(engagement, outside=lost)), NOW)
+    assert step is not None
+    assert [(payment.kind, payment.amount) for payment in step.payments] == [(Kind.REFUND, 10_000)]
 
 
 def test_after_a_settlement_a_cancellation_refunds_out_of_what_is_left() -> None:

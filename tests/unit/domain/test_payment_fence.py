@@ -143,6 +143,13 @@ def test_the_epoch_starts_at_its_first_send_and_not_again() -> None:
     assert again.key == CLAIMED.key == "b1.p1.e1"
 
 
+def test_one_key_carries_the_same_account_though_the_chef_has_another_one_since() -> None:
+    first = claim(intent(), Act.SEND, T0, "acct_1")
+    again = claim(first, Act.SEND, T0 + HOUR, "acct_2")
+    assert (again.key, again.account) == (first.key, "acct_1")
+    assert not_found(again, T0 + DAY, "acct_2").account == "acct_2", "a new key, with what is true now"
+
+
 def test_a_look_up_is_no_attempt_that_lists_could_lag_behind() -> None:
     looking = claim(UNCERTAIN, Act.LOOK_UP, T0 + DAY)
     assert (looking.attempted_at, looking.epoch_started_at, looking.epoch) == (T0, T0, 1)
