@@ -97,7 +97,7 @@ browser: $(READY) ## Find a Chromium for the console's tests, or get one
 screenshots: $(READY) browser ## Make docs/images/console-*.png anew
 	@$(RUN) -m local.screenshots
 
-clock: $(READY) ## Move the embedded AWS's time: BY=75d, or NEXT=1 to the next due job
+clock: $(READY) ## Move the embedded AWS's time: BY=75d, or NEXT=1 to the next instant with work
 	@$(RUN) -m local clock --port $(PORT) $(if $(BY),--by "$(BY)") $(if $(NEXT),--next $(NEXT))
 
 openapi: $(READY) ## Write the HTTP API's OpenAPI document anew: docs/api/openapi.json

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from duebook.adapters.payments import LedgerPayments
 from duebook.domain.booking import State
 from duebook.domain.errors import ConditionFailed, Refused
 from duebook.domain.payment import LONGEST_PARKED, Done, Failed, Mismatched, Outcome, Payment
@@ -138,6 +139,7 @@ def test_a_disabled_chef_is_not_paid_until_enabled_and_a_refund_goes_all_the_sam
 
 
 def test_a_provider_that_needs_an_account_parks_without_one(world: World) -> None:
+    assert isinstance(world.provider, LedgerPayments)
     world.provider.needs_account = True
     world.paid()
     world.travel_to(RELEASE + HOUR)
