@@ -3,6 +3,7 @@ how often that was drawn before. So leaving out a booking, or a kind of fault, s
 
 import zlib
 from hashlib import blake2b
+from math import log1p
 from random import Random
 
 _MASK = (1 << 64) - 1
@@ -17,15 +18,31 @@ def generator(seed: int, *of: object) -> Random:
 
 
 class Draws:
-    """The draws of one booking (or chef, or function): `next(purpose)` is uniform in [0, 1)."""
+    """The draws of one booking (or chef, or function)."""
 
-    __slots__ = ("_base", "counts")
+    __slots__ = ("_base", "_left", "counts")
 
     def __init__(self, seed: int, key: str) -> None:
         self._base = int.from_bytes(blake2b(f"{seed}/{key}".encode(), digest_size=8).digest(), "big")
         self.counts: dict[str, int] = {}
+        self._left: dict[str, int] = {}
+
+    def strikes(self, purpose: str, rate: float) -> bool:
+        """True for one in `1 / rate` of the calls: how many pass between two is drawn (geometric), not each of them."""
+        left = self._left.get(purpose)
+        if left is None:
+            left = self._pass(purpose, rate)
+        if left:
+            self._left[purpose] = left - 1
+            return False
+        self._left[purpose] = self._pass(purpose, rate)
+        return True
+
+    def _pass(self, purpose: str, rate: float) -> int:
+        return int(log1p(-self.next(purpose)) / log1p(-rate))
 
     def next(self, purpose: str) -> float:
+        """Uniform in [0, 1)."""
         ordinal = self.counts.get(purpose, 0)
         self.counts[purpose] = ordinal + 1
         salt = _purposes.get(purpose)

@@ -55,7 +55,7 @@ STREAM_AGE = timedelta(hours=6)
 STREAM_LATENCY = timedelta(milliseconds=300)
 LONGEST_RETRY = timedelta(minutes=1)
 SWEEP_EVERY = timedelta(minutes=5)
-SWEEP_ANYWAY = timedelta(hours=6)
+SWEEP_ANYWAY = timedelta(days=1)
 WEIGHED = 16
 """One write in so many is weighed for the bill."""
 NEAR = timedelta(minutes=2)
@@ -191,7 +191,7 @@ class Cloud:
         self.calls: Counter[str] = Counter()
         self.wake_ups: Counter[str] = Counter()
         self.policy = Policy()
-        self.table = MemoryTable(self.clock, index_lag=self._lag, hook=self.hook)
+        self.table = MemoryTable(self.clock, index_lag=self._lag, hook=self.hook, lends=not settings.copies)
         self.schedules = Schedules(self)
         self.queues = MemoryQueues(self.clock, hook=self.hook)
         self.bus = MemoryBus(self.clock, hook=self.hook)
@@ -222,6 +222,8 @@ class Cloud:
         self._runs = count(1)
         self._skews: dict[str, timedelta] = {}
         self._digest = blake2b(digest_size=16)
+        self._noted: list[str] = []
+        self._noted_at = (start, "")
         self._absorbed = 0
         self._swept_at = start
         self._held: dict[str, datetime] = {}
@@ -402,7 +404,15 @@ class Cloud:
         self.changed(change)
 
     def _note(self, line: str) -> None:
-        self._digest.update(f"{self.now.timestamp():.3f} {line}\n".encode())
+        if self._noted_at[0] is not self.now:
+            self._noted_at = (self.now, f"{self.now.timestamp():.3f}")
+        self._noted.append(f"{self._noted_at[1]} {line}\n")
+        if len(self._noted) > 500:
+            self._digested()
+
+    def _digested(self) -> None:
+        self._digest.update("".join(self._noted).encode())
+        self._noted.clear()
 
     def _say(self, about: str, what: str) -> None:
         if self.tell:
@@ -410,6 +420,7 @@ class Cloud:
 
     @property
     def digest(self) -> str:
+        self._digested()
         return self._digest.hexdigest()
 
     # --- the stream ---------------------------------------------------------------------------------------------

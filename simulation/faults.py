@@ -1,9 +1,11 @@
 """Everything that goes wrong: each kind with its rate, where it strikes, and a count of how often it did."""
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Literal
 
 from duebook.domain.errors import AwsFailure, Contention, ScheduleConflict, Throttled
@@ -114,7 +116,7 @@ FAULTS: Mapping[str, Fault] = {
         Fault("recorder_down", 0.003, "for days; dead letters may expire after 14"),
         Fault("provider_down", 0.006, "the payment provider cannot be reached, for hours"),
         Fault("steps_down", 0.006, "the workflow's function fails, for up to three days"),
-        Fault("clock_skew", 0.5, "a function's clock is off, up to a second"),
+        Fault("clock_skew", 0.05, "a function's clock changes, and is off up to a second until it changes again"),
         # The provider.
         Fault("provider_timeout", 0.03, "no answer, and nothing moved"),
         Fault("provider_done_unanswered", 0.03, "no answer, but the money moved"),
@@ -145,6 +147,7 @@ class Faults:
         self._settings = settings
         self._draws: dict[str, Draws] = {}
         self._factor = settings.faults
+        self._points = _points(settings.faults)
         self._only = settings.only_occurrences
         self.rates = {name: self._rate(fault) for name, fault in FAULTS.items()}
 
@@ -171,27 +174,22 @@ class Faults:
         rate = self.rates[name]
         if not self.on or not rate:
             return False
-        draws = self.draws(key)
-        purpose = f"?{name}"
-        return draws.next(purpose) < rate and self._allowed(name, key, purpose, draws)
+        draws = self._draws.get(key) or self.draws(key)
+        purpose = _PURPOSES[name]
+        return draws.strikes(purpose, rate) and self._allowed(name, key, purpose, draws)
 
     def around(self, call: str, when: str, key: str) -> str | None:
-        """The fault that strikes around a call, if any. Each kind draws by itself, so that none shifts another."""
+        """The fault that strikes around a call, if any: one that is left out strikes nobody, and shifts no other."""
         if not self.on:
             return None
-        point = _POINTS.get((call, when))
+        point = self._points.get((call, when))
         if point is None:
             return None
-        purpose, rates, total = point
         draws = self._draws.get(key) or self.draws(key)
-        drawn = draws.next(purpose) / self._factor
-        if drawn >= total:
+        if not draws.strikes(point.purpose, point.rate):
             return None
-        for name, rate in rates:
-            if drawn < rate:
-                return name if self.rates[name] and self._allowed(name, key, purpose, draws) else None
-            drawn -= rate
-        return None
+        name = point.kinds[bisect(point.shares, draws.next(f"{point.purpose} kind"))]
+        return name if self.rates[name] and self._allowed(name, key, point.purpose, draws) else None
 
     def how(self, name: str, key: str) -> float:
         """How bad it is, in [0, 1)."""
@@ -207,16 +205,31 @@ class Faults:
         return True
 
 
-def _points() -> dict[tuple[str, str], tuple[str, list[tuple[str, float]], float]]:
-    """(call, when) → what it is called in a draw, the kinds that strike there with their rates, and the rates' sum."""
-    found: dict[tuple[str, str], list[tuple[str, float]]] = {}
-    for name, fault in FAULTS.items():
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """Before or after a call: which kinds strike there, at which rate together, and each one's share, added up."""
+
+    purpose: str
+    kinds: tuple[str, ...]
+    rate: float
+    shares: tuple[float, ...]
+
+
+def _points(factor: float) -> dict[tuple[str, str], _Point]:
+    """(call, when) → what may strike there."""
+    found: dict[tuple[str, str], list[Fault]] = {}
+    for fault in FAULTS.values():
         for point in fault.calls:
-            found.setdefault(point, []).append((name, fault.rate))
-    return {point: (" ".join(point), rates, sum(rate for _, rate in rates)) for point, rates in found.items()}
+            found.setdefault(point, []).append(fault)
+    points: dict[tuple[str, str], _Point] = {}
+    for around, faults in found.items():
+        sums = tuple(accumulate(fault.rate for fault in faults))
+        kinds, shares = tuple(fault.name for fault in faults), tuple(share / sums[-1] for share in sums[:-1])
+        points[around] = _Point(" ".join(around), kinds, min(0.9, sums[-1] * factor), shares)
+    return points
 
 
-_POINTS = _points()
+_PURPOSES = {name: f"?{name}" for name in FAULTS}
 
 
 def error_of(name: str) -> BaseException:

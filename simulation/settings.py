@@ -36,6 +36,8 @@ class Settings:
     trace: Path | None = None
     whole: bool = False
     """The digest takes in every written row as a whole."""
+    copies: bool = False
+    """The table gives copies of its rows, not the rows: slower, and the same unless somebody changes one."""
 
     def as_dict(self) -> dict[str, Any]:
         """What differs from the defaults, as JSON values: it reproduces the run."""

@@ -37,6 +37,10 @@ def test_another_seed_writes_another() -> None:
     assert simulate(small).digest != simulate(replace(small, seed=8)).digest
 
 
+def test_nobody_changes_a_row_that_the_table_lends() -> None:
+    assert simulate(SETTINGS).digest == simulate(replace(SETTINGS, copies=True)).digest
+
+
 def test_a_booking_alone_goes_the_same_way_without_the_others() -> None:
     """Every draw is keyed by booking, purpose and ordinal; that is what shrinking lives on."""
     whole = simulate(replace(SETTINGS, faults=0, tell=frozenset({"b000011"}), bookings=25))
@@ -53,6 +57,15 @@ def test_a_draw_depends_on_whose_it_is_and_how_often_it_was_drawn_alone() -> Non
     assert [same.next("a") for _ in range(3)] == first
     assert [other.next("a") for _ in range(3)] != first
     assert all(0 <= drawn < 1 for drawn in first)
+
+
+def test_a_fault_strikes_at_its_rate_and_whatever_happens_to_others() -> None:
+    draws, alone = Draws(1, "b1"), Draws(1, "b1")
+    struck = [draws.strikes("a", 0.05) for _ in range(20_000)]
+    for _ in range(100):
+        alone.strikes("b", 0.5)
+    assert 800 < sum(struck) < 1_200
+    assert [alone.strikes("a", 0.05) for _ in range(1_000)] == struck[:1_000]
 
 
 def test_settings_survive_their_json() -> None:

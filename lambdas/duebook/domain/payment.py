@@ -20,7 +20,9 @@ ASK_AGAIN = timedelta(hours=12)
 MOST_ATTEMPTS = 20
 """Then a person has to look: nothing is retried for ever."""
 PARKED_LOOK = timedelta(days=1)
-"""How often a parked payment is checked again, beside the hold's end, which wakes it at once."""
+"""After which a parked payment is looked at again, beside the hold's end, which wakes it at once."""
+LONGEST_LOOK = timedelta(days=7)
+"""The later looks come after as long as it has been parked already, at most this: each is a row of the history."""
 PAUSED_LOOK = timedelta(hours=1)
 LONGEST_PARKED = timedelta(days=90)
 """Then a person has to look: it stays listed under its chef, and the hold's end still wakes it."""
@@ -235,6 +237,8 @@ def not_found(payment: Payment, now: datetime, account: str | None = None) -> Pa
 def park(payment: Payment, reason: str, after: timedelta, now: datetime) -> Payment:
     """It may not go now: nothing is sent, it is looked at again `after`; no attempt is counted."""
     since = payment.parked_since or now
+    if after >= PARKED_LOOK:
+        after = min(max(after, now - since), LONGEST_LOOK)
     return replace(
         payment,
         reason=reason,

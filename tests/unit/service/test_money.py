@@ -1,5 +1,6 @@
 """Money through the real functions: holds, pauses, retries, chargebacks, the day's books; each pays once."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from duebook.adapters.payments import LedgerPayments
 from duebook.domain.booking import State
 from duebook.domain.errors import ConditionFailed, Refused
-from duebook.domain.payment import LONGEST_PARKED, Done, Failed, Mismatched, Outcome, Payment
+from duebook.domain.payment import LONGEST_LOOK, LONGEST_PARKED, Done, Failed, Mismatched, Outcome, Payment
+from duebook.domain.times import parse
 from duebook.domain.transitions import Step
 from duebook.handlers import payments_worker
 from duebook.service import chefs, ledger, outside, rows
@@ -59,7 +61,9 @@ def test_two_unholds_pay_once(world: World) -> None:
     assert sends(world) == [PAYOUT]
 
 
-def test_what_is_parked_is_looked_at_daily_and_after_90_days_a_person_has_to(world: World) -> None:
+def test_what_is_parked_is_looked_at_after_a_day_then_ever_later_and_after_90_days_a_person_has_to(
+    world: World,
+) -> None:
     world.paid()
     chefs.hold(world.bookings, "ch-1", None)
     world.travel_to(RELEASE + MINUTE)
@@ -68,8 +72,11 @@ def test_what_is_parked_is_looked_at_daily_and_after_90_days_a_person_has_to(wor
     world.travel_to(RELEASE + DAY + MINUTE)
     assert payment(world).next_attempt_at == first + DAY
     assert payment(world).attempt == 0
-    world.travel_to(RELEASE + LONGEST_PARKED + 2 * DAY)
+    world.travel_to(RELEASE + LONGEST_PARKED + LONGEST_LOOK + DAY)
     assert payment(world).needs_attention
+    parked = [row for row in world.history() if row["type"] == "payment.parked"]
+    looks = [parse(row["at"]).replace(second=0) for row in parked]
+    assert [(later - look) // DAY for look, later in pairwise(looks)] == [1, 1, 2, 4] + [7] * 11
     chefs.unhold(world.bookings, "ch-1")
     world.deliver()
     assert sends(world) == [PAYOUT]

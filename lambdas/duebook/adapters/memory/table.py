@@ -50,19 +50,28 @@ class MemoryTable(FailingTwin):
     """`stream` grows with every change, as records in the JSON that Lambda gets.
 
     `index_lag` gives how long after its write each change reaches the indexes (none by default); they reach them in
-    order. `calls` counts requests by kind: get, put, update, delete, transact, query, query_index, scan. `rows`, `row`,
-    `look`, `seen`, `count` and `forget` are for tests: they count as no request. `about` is the partition of the last
+    order. `lends`: rows are given as they are kept, without a copy, to readers that are known to change none. `calls`
+    counts requests by kind: get, put, update, delete, transact, query, query_index, scan. `rows`, `row`, `look`,
+    `seen`, `count` and `forget` are for tests: they count as no request. `about` is the partition of the last
     request, for a hook or a lag that asks whose it is.
     """
 
     name = "table"
 
-    def __init__(self, now: Now, *, index_lag: Callable[[], timedelta] | None = None, hook: Hook = no_fault) -> None:
+    def __init__(
+        self,
+        now: Now,
+        *,
+        index_lag: Callable[[], timedelta] | None = None,
+        hook: Hook = no_fault,
+        lends: bool = False,
+    ) -> None:
         super().__init__(hook)
         self._now = now
         self._lag = index_lag
-        self._table = _View("pk", "sk")
-        self._indexes = {name: _View(*keys) for name, keys in INDEXES.items()}
+        self._given: Callable[[Item], Item] = _lent if lends else _copied
+        self._table = _View("pk", "sk", self._given)
+        self._indexes = {name: _View(*keys, self._given) for name, keys in INDEXES.items()}
         self._replicating: deque[tuple[datetime, Key, Item | None, int]] = deque()
         self.stream = Stream()
         self.about = ""
@@ -79,7 +88,10 @@ class MemoryTable(FailingTwin):
         if not writes:
             return
         keys = checked(writes)
-        check_sizes([stored for write in writes if (stored := written(write)) is not None])
+        kept = [_kept(stored) if (stored := written(write)) is not None else _NOTHING for write in writes]
+        sizes = [most for _, most in kept]
+        if max(sizes) > LARGEST_ITEM or sum(sizes) > LARGEST_TRANSACTION:
+            check_sizes([stored for write in writes if (stored := written(write)) is not None])
         kind = type(writes[0]).__name__.lower() if is_plain(writes) else "transact"
         self.about = keys[0][0]
         self._before(kind)
@@ -87,8 +99,10 @@ class MemoryTable(FailingTwin):
         failed = [at for at, write in enumerate(writes) if not _holds(write.condition, before[at])]
         if failed:
             raise ConditionFailed(failed=failed)
-        after = [_applied(write, row) for write, row in zip(writes, before, strict=True)]
-        sizes = [size_at_most(row) if row is not None else 0 for row in after]
+        after = [_applied(write, item, row) for write, (item, _), row in zip(writes, kept, before, strict=True)]
+        for at, write in enumerate(writes):
+            if isinstance(write, Update | Check):
+                sizes[at] += self._table.sizes.get(keys[at], 0)
         _check_whole(after, sizes)
         for write, key, row, most in zip(writes, keys, after, sizes, strict=True):
             if not isinstance(write, Check):
@@ -156,12 +170,12 @@ class MemoryTable(FailingTwin):
     def row(self, pk: str, sk: str) -> Item | None:
         """A copy of one row."""
         found = self._table.rows.get((pk, sk))
-        return _copied(found) if found is not None else None
+        return self._given(found) if found is not None else None
 
     def rows(self, pk: str | None = None) -> Iterator[Item]:
         """Copies of all rows, or of one partition's in order."""
         keys = list(self._table.rows) if pk is None else [(pk, sk) for sk, *_ in self._table.partitions.get(pk, [])]
-        return (_copied(self._table.rows[key]) for key in keys)
+        return (self._given(self._table.rows[key]) for key in keys)
 
     def look(self, pk: str, sk: str) -> Item | None:
         """One row as it is kept: only to be looked at."""
@@ -213,11 +227,12 @@ class MemoryTable(FailingTwin):
 class _View:
     """The table, or an index: its rows, their order in each partition, and the partitions in the order of a scan."""
 
-    def __init__(self, partition: str, sort: str) -> None:
+    def __init__(self, partition: str, sort: str, given: Callable[[Item], Item]) -> None:
         self._partition = partition
         self._sort = sort
+        self._given = given
         self._names = tuple(dict.fromkeys(("pk", "sk", partition, sort)))
-        self._is_index = partition != "pk"
+        self._is_partial = partition in ("due_pk", "attention_pk")
         self._order: list[tuple[int, str]] = []
         self.rows: dict[Key, Item] = {}
         self.sizes: dict[Key, int] = {}
@@ -225,13 +240,16 @@ class _View:
 
     def put(self, key: Key, row: Item | None, most: int = 0) -> None:
         """Replace or remove a row; one without the index's keys is not in the index. `most`: bytes it may have."""
-        old = self.rows.pop(key, None)
-        self.sizes.pop(key, None)
-        was = self._place(key, old)
+        old = self.rows.get(key)
         is_at = self._place(key, row)
-        if is_at is not None and row is not None:
-            self.rows[key] = row
+        if old is None and is_at is None:
+            return
+        was = self._place(key, old)
+        if row is not None and is_at is not None:
+            self.rows[key] = {name: row[name] for name in row if name in PROJECTED} if self._is_partial else row
             self.sizes[key] = most
+        else:
+            del self.rows[key], self.sizes[key]
         if was == is_at:
             return
         if was is not None:
@@ -252,15 +270,13 @@ class _View:
         With `sk` only rows of that sort key are given back, of all that were read.
         """
         found = [self.rows[(pk, sk)] for _, pk, sk in entries]
-        if self._is_index and "day_pk" not in self._names:
-            found = [{name: value for name, value in row.items() if name in PROJECTED} for row in found]
         stopped = len(found) >= limit
         if sum(self.sizes[(pk, key)] for _, pk, key in entries) > LARGEST_PAGE:
             fitting = _fitting(found)
             stopped = stopped or fitting < len(found)
             found = found[:fitting]
         last = {name: found[-1][name] for name in self._names} if stopped else None
-        kept = [_copied(row) for row in found if sk is None or row["sk"] == sk]
+        kept = [self._given(row) for row in found if sk is None or row["sk"] == sk]
         return Page(items=kept, after=last, scanned=len(found))
 
     def scanned(self, after: Item | None, limit: int) -> list[Entry]:
@@ -325,14 +341,15 @@ def _same(stored: Any, value: Any) -> bool:
     return to_image({"value": stored}) == to_image({"value": value})
 
 
-def _applied(write: Write, row: Item | None) -> Item | None:
+def _applied(write: Write, kept: Item, row: Item | None) -> Item | None:
     match write:
         case Put():
-            return _kept(write.item)
+            return kept
         case Update():
-            gone = {*write.remove, *(name for name, value in write.set.items() if value is None)}
-            merged = {**(row or {"pk": write.pk, "sk": write.sk}), **_kept(write.set)}
-            return {name: value for name, value in merged.items() if name not in gone}
+            merged = {**(row or {"pk": write.pk, "sk": write.sk}), **kept}
+            for name in (*write.remove, *(name for name, value in write.set.items() if value is None)):
+                merged.pop(name, None)
+            return merged
         case Delete():
             return None
         case Check():
@@ -355,17 +372,34 @@ def _copied(row: Item) -> Item:
     return copy
 
 
-def _kept(item: Mapping[str, Any]) -> Item:
-    """A copy, as DynamoDB would give it back. Raises TypeError for what a row cannot hold."""
+def _lent(row: Item) -> Item:
+    return row
+
+
+_NOTHING: tuple[Item, int] = ({}, 0)
+
+
+def _kept(item: Mapping[str, Any]) -> tuple[Item, int]:
+    """A copy, as DynamoDB would give it back, and how many bytes it has at most (no character has more than 4).
+
+    Raises TypeError for what a row cannot hold.
+    """
     copy: Item = {}
+    most = 24
     for name, value in item.items():
         kind = type(value)
         if type(name) is not str:
             raise TypeError(f"{name!r} is no attribute's name")
-        if kind is str or kind is int or kind is bool:
+        most += 4 * len(name) + 24
+        if kind is str:
+            copy[name] = value
+            most += 4 * len(value)
+        elif kind is int or kind is bool:
             copy[name] = value
         elif kind is dict:
-            copy[name] = _kept(value)
+            copy[name], inner = _kept(value)
+            most += inner
         elif value is not None:
-            copy[name] = from_image(to_image({"value": value}))["value"]
-    return copy
+            plain = copy[name] = from_image(to_image({"value": value}))["value"]
+            most += size_at_most({"": plain})
+    return copy, most
