@@ -1,7 +1,7 @@
 """The marketplace's rules for one booking, snapshotted when it is made: changing the default touches no old booking."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
@@ -91,4 +91,6 @@ class Policy:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as stored and shown."""
-        return {**asdict(self), "cancellation": [asdict(tier) for tier in self.cancellation]}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        tiers = [{"before": tier.before, "refund_bps": tier.refund_bps} for tier in self.cancellation]
+        return {**values, "cancellation": tiers}

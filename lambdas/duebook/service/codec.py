@@ -8,42 +8,48 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from duebook.domain.policy import Policy, Tier
 from duebook.domain.times import iso, parse
 
 T = TypeVar("T")
+
+SHARED = (Policy, Tier)
+"""Of these few different ones exist, each in many bookings: equal ones are read into one."""
+_PLAIN = frozenset({str, int, bool})
 
 
 def encode(value: Any) -> Any:
     """Datetimes as `iso`, durations as seconds, None left out of maps."""
     kind: Any = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
-        return value
-    names = _names(kind)
-    if names is not None:
-        pairs = [(name, getattr(value, name)) for name in names]
-        return {name: encode(item) for name, item in pairs if item is not None}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, str | int):
-        return value
-    if isinstance(value, datetime):
-        return iso(value)
-    if isinstance(value, timedelta):
-        return int(value.total_seconds())
-    if isinstance(value, Mapping):
-        return {str(key): encode(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [encode(item) for item in value]
-    raise TypeError(f"cannot store {value!r}")
+    return _encoder(kind)(value)
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...] | None:
-    """A dataclass's fields; None for anything else."""
-    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
+def _encoder(kind: Any) -> Callable[[Any], Any]:
+    """How a value of exactly this class is written. Raises TypeError for what has no place in a row."""
+    if is_dataclass(kind):
+        names = [field.name for field in fields(kind)]
+        return lambda value: {
+            name: item if type(item) in _PLAIN else encode(item)
+            for name in names
+            if (item := getattr(value, name)) is not None
+        }
+    if issubclass(kind, Enum):
+        return lambda value: value.value
+    if issubclass(kind, str | int | None):
+        return _as_it_is
+    if issubclass(kind, datetime):
+        return iso
+    if issubclass(kind, timedelta):
+        return lambda value: int(value.total_seconds())
+    if issubclass(kind, Mapping):
+        return lambda value: {str(key): encode(item) for key, item in value.items()}
+    if issubclass(kind, list | tuple):
+        return lambda value: [encode(item) for item in value]
+    raise TypeError(f"cannot store a {kind.__name__}")
 
 
 def decode(as_type: type[T], value: Any) -> T:
@@ -73,7 +79,7 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
         return lambda value: {key(name): item(inner) for name, inner in value.items()}
     if origin is tuple:
         element = _decoder(arguments[0])
-        return lambda value: tuple(element(inner) for inner in value)
+        return lambda value: tuple([element(inner) for inner in value])
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
     if isinstance(hint, type) and is_dataclass(hint):
@@ -82,23 +88,24 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
 
 
 def _dataclass_decoder(cls: Any) -> Callable[[Any], Any]:
+    """One call of the class with every field written out, as `dataclasses` writes `__init__`: it is read often."""
     hints = get_type_hints(cls)
-    readers = [(field.name, _decoder(hints[field.name])) for field in fields(cls)]
-    plain = [name for name, reader in readers if reader is _as_it_is]
-    others = [(name, reader) for name, reader in readers if reader is not _as_it_is]
-    optional = {
-        f.name: None
-        for f in fields(cls)
-        if f.default is MISSING and f.default_factory is MISSING and type(None) in get_args(hints[f.name])
-    }
-
-    def read(value: Any) -> Any:
-        found = optional | {name: value[name] for name in plain if name in value}
-        for name, reader in others:
-            if name in value:
-                found[name] = reader(value[name])
-        return cls(**found)
-
+    scope: dict[str, Any] = {"make": lru_cache(maxsize=1_000, typed=True)(cls) if cls in SHARED else cls}
+    arguments = []
+    for field in fields(cls):
+        name, reader = field.name, _decoder(hints[field.name])
+        found = f"value[{name!r}]"
+        if reader is not _as_it_is:
+            scope[f"read_{name}"] = reader
+            found = f"read_{name}({found})"
+        if field.default_factory is not MISSING:
+            scope[f"default_{name}"] = field.default_factory
+            found += f" if {name!r} in value else default_{name}()"
+        elif field.default is not MISSING or type(None) in get_args(hints[name]):
+            scope[f"default_{name}"] = None if field.default is MISSING else field.default
+            found += f" if {name!r} in value else default_{name}"
+        arguments.append(f"{name}={found}")
+    read: Callable[[Any], Any] = eval(f"lambda value: make({', '.join(arguments)})", scope)
     return read
 
 

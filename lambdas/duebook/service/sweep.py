@@ -77,9 +77,9 @@ def _wake_overdue(
     day = min(date.fromisoformat(state["clean_before"]) if state else (now - FIRST_LOOK_BACK).date(), last)
     # The index is read eventually consistent, so a day counts as clean only when it is well over.
     clean_before, newest = day, (now - timedelta(days=1)).date()
-    all_pushed = True
+    until, all_pushed = iso(now - GRACE), True
     while day <= last and swept.complete:
-        for row in _overdue(bookings, day, now - GRACE):
+        for row in _overdue(bookings, day, until):
             if swept.woken >= MOST_ROWS or not time_left():
                 swept.complete = False
                 break
@@ -94,12 +94,12 @@ def _wake_overdue(
         bookings.table.write(Put(item={"pk": STATE[0], "sk": STATE[1], "clean_before": clean_before.isoformat()}))
 
 
-def _overdue(bookings: Bookings, day: date, until: datetime) -> Iterator[Item]:
+def _overdue(bookings: Bookings, day: date, until: str) -> Iterator[Item]:
     for kind in names.KINDS:
         for number in range(rows.DUE_SHARDS):
             partition, after = rows.due_partition(day.isoformat(), kind, number), None
             for _ in range(MOST_ROWS // PAGE + 1):
-                page = bookings.table.query_index("due", partition, high=iso(until), after=after, limit=PAGE)
+                page = bookings.table.query_index("due", partition, high=until, after=after, limit=PAGE)
                 yield from page.items
                 after = page.after
                 if after is None:

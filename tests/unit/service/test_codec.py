@@ -130,10 +130,18 @@ def test_a_field_that_an_older_release_did_not_write_takes_its_default() -> None
 def test_a_row_without_what_decides_is_not_guessed_at() -> None:
     row = booking_row(booking(State.PAID))
     del row["engagement"]["state"]
-    with pytest.raises(TypeError, match="state"):
+    with pytest.raises(KeyError, match="state"):
         read_booking(row)
     with pytest.raises(ValueError, match="melted"):
         read_booking(booking_row(booking()) | {"engagement": {"state": "melted"}})
+
+
+def test_equal_policies_are_read_into_one_and_only_equal_ones() -> None:
+    row = encode(Policy(appeals=1))
+    assert decode(Policy, row) is decode(Policy, dict(row))
+    assert decode(Policy, row | {"escalations": 3}).escalations == 3
+    with pytest.raises(ValueError, match="appeals"):
+        decode(Policy, row | {"appeals": True})
 
 
 @pytest.mark.parametrize("value", [1.5, b"bytes", {1, 2}, object()])
