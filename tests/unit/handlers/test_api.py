@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from duebook import wiring
 from duebook.domain.errors import AwsFailure, Contention, Throttled
+from duebook.handlers.api import models
 from duebook.handlers.api.body import DEEPEST
 from tests.unit.builders import AUGUST, DAY, END, HOUR, RELEASE, START
 from tests.unit.handlers.api_events import call
@@ -167,6 +168,14 @@ def test_the_idempotency_key_is_taken_from_its_header_in_any_case(world: World) 
         "idempotency_key_reused",
         "Idempotency-Key",
     )
+
+
+def test_a_body_is_worded_without_what_it_holds() -> None:
+    """The router words each route's arguments for its debug log, on or off."""
+    body = models.ReplyIn.model_validate(
+        {"answer": "contest", "text": "I was there", "actor": {"role": "chef", "id": "ch-1"}}
+    )
+    assert repr({"body": body}) == "{'body': ReplyIn(...)}"
 
 
 def test_a_body_in_base64_is_the_same_body(world: World) -> None:
