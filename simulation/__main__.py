@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--days", type=int, default=365)
     parser.add_argument("--faults", default="1", help="a factor on every rate (0: none), or kinds by name with commas")
     parser.add_argument("--payments", choices=("provider", "external"), help="default: by the seed")
-    parser.add_argument("--reconcile-days", type=int, help="default: daily, in large runs weekly, of a trace monthly")
+    parser.add_argument("--reconcile-days", type=int, help="default: daily, in large runs monthly")
     parser.add_argument("--trace", type=Path, help="real bookings, as CSV or gzipped CSV")
     parser.add_argument("--picture", type=Path, help="where to draw the run, as PNG or SVG")
     parser.add_argument("--tell", default="", help="bookings whose history is kept, with commas")
@@ -75,7 +75,7 @@ def _settings(given: argparse.Namespace) -> Settings:
         faults=factor,
         only_faults=kinds,
         payments=given.payments or ("provider" if given.trace else None),
-        reconcile_days=given.reconcile_days or (30 if given.trace else 7 if bookings > 2_000 else None),
+        reconcile_days=given.reconcile_days or (30 if given.trace or bookings > 2_000 else None),
         trace=given.trace,
         tell=frozenset(filter(None, given.tell.split(","))),
     )

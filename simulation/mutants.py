@@ -52,9 +52,9 @@ def small(*seeds: int, **more: object) -> tuple[Settings, ...]:
 ANY = small(1, 2)
 MARKET = small(5, bookings=400, days=150)
 """What a small run seldom meets."""
-PAUSES = small(5, bookings=250, faults=150.0, only_faults=("pause",), payments="provider")
+PAUSES = small(1, bookings=250, faults=150.0, only_faults=("pause",), payments="provider")
 """Every other call hangs while everything else goes on."""
-SAVED_ERRORS = small(5, bookings=300, faults=20.0, only_faults=("provider_saved_error",), payments="provider")
+SAVED_ERRORS = small(1, bookings=300, faults=20.0, only_faults=("provider_saved_error",), payments="provider")
 """The provider replays an error under its key, half of the time after it has moved the money."""
 
 MUTANTS: Sequence[Mutant] = (
@@ -253,7 +253,9 @@ MUTANTS: Sequence[Mutant] = (
                 "    if dispute.status is not DisputeStatus.SETTLED and not rules.may_settle",
             ),
         ),
-        settings=ANY,
+        settings=small(
+            1, bookings=300, faults=10.0, only_faults=("step_unanswered", "step_fails", "crash", "execution_killed")
+        ),
     ),
     Mutant(
         name="balanced-ledger",
@@ -282,7 +284,7 @@ MUTANTS: Sequence[Mutant] = (
                 "    bookings.commit(booking, _attempted(booking, claimed, now, reason), cause, also=guards)\n",
             ),
         ),
-        settings=small(1, faults=20.0, only_faults=("pause", "crash")),
+        settings=small(1, bookings=300, faults=40.0, only_faults=("pause", "crash"), payments="provider"),
     ),
     Mutant(
         name="lease",
