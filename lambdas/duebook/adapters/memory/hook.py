@@ -42,6 +42,7 @@ class FailingTwin(Twin):
         self.fail: list[Exception] = []
 
     def _before(self, kind: str) -> None:
-        super()._before(kind)
+        self.calls[kind] += 1
+        self._hook(f"{self.name}.{kind}", "before")
         if self.fail:
             raise self.fail.pop(0)

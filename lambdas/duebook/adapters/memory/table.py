@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any
 
 from duebook.adapters.memory.hook import FailingTwin, Hook, no_fault
@@ -183,12 +182,15 @@ class MemoryTable(FailingTwin):
 
     def seen(self, pk: str, prefix: str = "") -> list[Item]:
         """A partition's rows whose sort keys start with `prefix`, in order, as they are kept: only to be looked at."""
-        entries = self._table.partitions.get(pk, [])
+        entries, rows = self._table.partitions.get(pk, []), self._table.rows
+        if not prefix:
+            return [rows[(pk, sk)] for sk, *_ in entries]
         found = []
-        for sk, *_ in islice(entries, bisect_left(entries, (prefix,)), None):
+        for at in range(bisect_left(entries, (prefix,)), len(entries)):
+            sk = entries[at][0]
             if not sk.startswith(prefix):
                 break
-            found.append(self._table.rows[(pk, sk)])
+            found.append(rows[(pk, sk)])
         return found
 
     def count(self, index: str) -> int:
