@@ -17,10 +17,11 @@ from typing import Any
 from duebook import wiring
 from duebook.adapters.memory import Change, MemoryBus, MemoryQueue, MemoryQueues, MemorySchedules, MemoryTable
 from duebook.adapters.table import INDEXES, size
+from duebook.domain.booking import Booking
 from duebook.domain.errors import AwsFailure
 from duebook.domain.payment import Payment
 from duebook.domain.policy import Policy
-from duebook.domain.times import iso
+from duebook.domain.times import iso, parse
 from duebook.handlers import (
     api,
     dispute,
@@ -229,6 +230,9 @@ class Cloud:
         self._held: dict[str, datetime] = {}
         """Until when a function takes no messages."""
         self._overdue: list[tuple[str, str, str]] = []
+        self._quiet_until = start
+        """Before this nothing is overdue."""
+        self._read: dict[str, tuple[Any, Booking]] = {}
         self.deployed_at: datetime | None = None
         self.differences = 0
         self._outages = self._drawn_outages()
@@ -574,6 +578,8 @@ class Cloud:
 
     def _something_is_late(self) -> bool:
         """Whether a job or an event is overdue: of every row's instant the earliest is looked at, if it still holds."""
+        if self.now < self._quiet_until:
+            return False
         until = iso(self.now + MOST_SKEW * 2 - GRACE)
         while self._overdue and self._overdue[0][0] <= until:
             since, pk, sk = self._overdue[0]
@@ -581,6 +587,8 @@ class Cloud:
             if found and since in (found[0].get("wake_at"), found[0].get("attention_sk", "")[:24]):
                 return True
             heapq.heappop(self._overdue)
+        following = parse(self._overdue[0][0]) if self._overdue else self.now + DAY
+        self._quiet_until = following - MOST_SKEW * 2 + GRACE
         return False
 
     def _is_due(self, new: Mapping[str, Any]) -> None:
@@ -589,7 +597,10 @@ class Cloud:
         if since is None and new.get("attention_pk", "").startswith("outbox#"):
             since = new["attention_sk"][:24]
         if since is not None:
-            heapq.heappush(self._overdue, (since, new["pk"], new["sk"]))
+            entry = (since, new["pk"], new["sk"])
+            heapq.heappush(self._overdue, entry)
+            if self._overdue[0] is entry:
+                self._quiet_until = self.now
 
     def _reconcile(self) -> None:
         following = self.now + self.reconcile_every
@@ -677,6 +688,23 @@ class Cloud:
                 found.setdefault(kind, []).append(Outage(kind, start, end))
         return found
 
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def _reading(self, read: Callable[[Mapping[str, Any]], Booking]) -> Callable[[Mapping[str, Any]], Booking]:
+        """A row that the table lends is read once, for as long as it is the booking's row; values never change."""
+
+        def read_once(row: Mapping[str, Any]) -> Booking:
+            known = self._read.get(row["pk"])
+            if known is None or known[0] is not row:
+                known = self._read[row["pk"]] = (row, read(row))
+            return known[1]
+
+        return read_once
+
+    def forget(self, booking_id: str) -> None:
+        self.table.forget(booking_id)
+        self._read.pop(booking_id, None)
+
     # --- wiring -------------------------------------------------------------------------------------------------
 
     def wired(self) -> ExitStack:
@@ -699,6 +727,8 @@ class Cloud:
             "client": lambda service: {"lambda": functions}[service],
         }
         stack.enter_context(wired(wiring, parts))
+        if not self.settings.copies:
+            stack.enter_context(wired(rows, {"read_booking": self._reading(rows.read_booking)}))
         level = support.logger.log_level
         support.logger.setLevel("CRITICAL")
         stack.callback(support.logger.setLevel, level)

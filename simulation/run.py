@@ -407,7 +407,7 @@ class _Run:
         booking_id, table = life.booking_id, self._cloud.table
         booking = table.look(booking_id, rows.BOOKING_SK)
         charge = (booking or {}).get("engagement", {}).get("charge_ref")
-        table.forget(booking_id)
+        self._cloud.forget(booking_id)
         if charge:
             table.forget(f"charge#{charge}")
         for number in range(1, 30):

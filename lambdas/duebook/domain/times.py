@@ -15,7 +15,8 @@ def iso(instant: datetime) -> str:
     """`2026-11-14T17:00:00.000Z`: fixed width, so that text order is time order; finer than ms is cut."""
     if instant.tzinfo is None:
         raise ValueError(f"naive datetime {instant!r}")
-    return instant.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    in_utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    return in_utc.isoformat(timespec="milliseconds")[:23] + "Z"
 
 
 def parse(text: str) -> datetime:

@@ -1,9 +1,8 @@
 """The table's stream: every change, in the JSON that Lambda hands to a handler."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from duebook.adapters.table import to_image
 from duebook.service.ports import Item
@@ -12,8 +11,7 @@ ARN = "arn:aws:dynamodb:eu-west-1:000000000000:table/duebook/stream/2026-08-01T0
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One row's change. `number` grows by one with each; `by_ttl`: time to live deleted the row."""
 
     number: int
