@@ -287,6 +287,26 @@ MUTANTS: Sequence[Mutant] = (
         settings=small(1, bookings=300, faults=40.0, only_faults=("pause", "crash"), payments="provider"),
     ),
     Mutant(
+        name="answer-of-its-request",
+        guard="a failure ends only the request that it answers, and money that moved is recorded over a failure",
+        failure="B1-B8",
+        edits=(
+            Edit(
+                "service/pay.py",
+                "        if is_failure and key is not None and key != latest.key:\n            return None\n",
+                "",
+            ),
+            Edit(
+                "service/pay.py",
+                "            case (Status.DONE, _) | (Status.FAILED, Failed()):\n",
+                "            case ((Status.DONE | Status.FAILED), _):\n",
+            ),
+        ),
+        settings=small(
+            3, bookings=300, days=365, faults=5.0, reconcile_days=7, only_bookings=("b000242",), payments="external"
+        ),
+    ),
+    Mutant(
         name="lease",
         guard="an attempt that may still run keeps others away",
         failure="A13-A16",

@@ -303,7 +303,7 @@ class _Run:
         if faults.strikes("answer_lost", about):
             return
         status, said = self._answered[key]
-        body = {"status": status, "provider_ref" if status == "done" else "reason": said}
+        body = {"status": status, "provider_ref" if status == "done" else "reason": said, "key": key}
         code, answer = cloud.request(about, "POST", f"/payments/{payment_id}/result", body)
         if code == 500:
             raise Broken("handlers_answer", about, f"the result of {payment_id} was answered {answer}")

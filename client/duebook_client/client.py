@@ -342,10 +342,12 @@ class Duebook:
         status: Literal["done", "failed"],
         provider_ref: str | None = None,
         reason: str | None = None,
+        key: str | None = None,
         idempotency_key: str | None = None,
     ) -> Payment:
-        """Answer a `payment.requested` event: done needs the provider's reference, failed a reason."""
-        body = _given({"status": status, "provider_ref": provider_ref, "reason": reason})
+        """Answer a `payment.requested` event: done needs the provider's reference, failed a reason. `key` is the
+        event's: it says which request is answered, should there be several."""
+        body = _given({"status": status, "provider_ref": provider_ref, "reason": reason, "key": key})
         return models.read_payment(
             self._fields("POST", f"{_payment_path(payment_id)}/result", body=body, idempotency_key=idempotency_key)
         )

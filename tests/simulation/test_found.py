@@ -9,6 +9,8 @@ from duebook.domain.policy import Policy
 from duebook.service.bookings import Bookings
 from duebook.service.commands import Commands
 from duebook.service.reconcile import Report, reconcile
+from simulation.run import simulate
+from simulation.settings import Settings
 from tests.unit.builders import AUGUST
 
 
@@ -52,3 +54,11 @@ def test_job_rows_go_in_one_order_whatever_the_hash_seed() -> None:
     gone = [change.sk for change in table.stream.changes(before) if change.new is None]
     assert gone == sorted(gone)
     assert len(gone) == 7
+
+
+def test_a_failure_that_comes_again_is_not_taken_for_the_answer_to_a_later_request() -> None:
+    """EventBridge delivered `payment.requested` twice; the second answer, "failed", met the person's retry, whose money
+    then moved unrecorded, and the next retry would have paid again."""
+    found = Settings(seed=3, bookings=300, days=365, faults=5.0, reconcile_days=7, only_bookings=("b000242",))
+    result = simulate(found)
+    assert (result.violation, result.bookings, result.types["payment.retried"]) == (None, 1, 1)

@@ -85,6 +85,11 @@ class Payment:
         """The provider's idempotency key: the reference and the epoch."""
         return f"{self.payment_id}.e{self.epoch}"
 
+    def had_key(self, key: str) -> bool:
+        """Whether this is its key, or was the key of an earlier epoch."""
+        reference, _, epoch = key.rpartition(".e")
+        return reference == self.payment_id and epoch.isascii() and epoch.isdigit() and 1 <= int(epoch) <= self.epoch
+
     @property
     def is_open(self) -> bool:
         return self.status in (Status.INTENT, Status.UNKNOWN)

@@ -225,8 +225,15 @@ def press(bookings: Bookings, payment_id: str, actor: Actor | None, why: str | N
     return bookings.payment(payment_id), applied
 
 
-def result(bookings: Bookings, provider: Manner, payment_id: str, outcome: Done | Failed) -> tuple[Payment, bool]:
-    """The marketplace's answer to a payment it was asked for. The same again is fine, another one is refused."""
+def result(
+    bookings: Bookings, provider: Manner, payment_id: str, outcome: Done | Failed, key: str | None = None
+) -> tuple[Payment, bool]:
+    """The marketplace's answer to a payment it was asked for. The same again is fine, another one is refused.
+
+    `key` says which request it answers. That the money moved is recorded whichever it was, also after a failure: else
+    a person's retry would pay twice. A failure of an earlier request changes nothing; one without a key is refused
+    where several were made, since it may be of any.
+    """
     if not provider.by_event:
         raise Refused("answered_by_provider", "this payment is answered by its provider, not by the API")
 
@@ -234,15 +241,26 @@ def result(bookings: Bookings, provider: Manner, payment_id: str, outcome: Done 
         latest = bookings.payment(payment_id)
         if booking is None:
             raise NotFound(f"there is no payment {payment_id}")
+        if key is not None and not latest.had_key(key):
+            raise Refused("not_requested", f"the payment was never asked for under {key}", state=latest.status.value)
+        is_failure = isinstance(outcome, Failed)
+        if is_failure and key is not None and key != latest.key:
+            return None
         match latest.status, outcome:
             case Status.DONE, Done(provider_ref) if provider_ref == latest.provider_ref:
                 return None
             case Status.FAILED, Failed(reason) if reason == latest.reason:
                 return None
-            case ((Status.DONE | Status.FAILED), _):
+            case (Status.DONE, _) | (Status.FAILED, Failed()):
                 raise Refused("already_answered", f"the payment is {latest.status}", state=latest.status.value)
-            case ((Status.INTENT | Status.MISMATCHED | Status.VOID), _):
+            case (Status.INTENT, _) if is_failure or latest.epoch == 1:
                 raise Refused("not_requested", "the payment is not asked for", state=latest.status.value)
+            case ((Status.MISMATCHED | Status.VOID), _):
+                raise Refused("not_requested", "the payment is not asked for", state=latest.status.value)
+        if is_failure and key is None and latest.epoch > 1:
+            raise Refused(
+                "which_request", "it was asked for more than once: name the request by its key", key=latest.key
+            )
         return _answered(booking, latest, outcome, now)
 
     _, applied = bookings.change(parent(payment_id), Cause(source="api"), answer)

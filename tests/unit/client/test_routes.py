@@ -186,12 +186,12 @@ EXPLANATION: dict[str, Any] = {
             {"status": "done", "provider_ref": "tr_1"},
         ),
         (
-            lambda c: c.payment_result("b1.p1", status="failed", reason="closed"),
+            lambda c: c.payment_result("b1.p1", status="failed", reason="closed", key="b1.p1.e2"),
             PAYMENT,
             "POST",
             "/payments/b1.p1/result",
             {},
-            {"status": "failed", "reason": "closed"},
+            {"status": "failed", "reason": "closed", "key": "b1.p1.e2"},
         ),
         (
             lambda c: list(c.dead_letters(kind="needs_attention")),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duebook.domain.errors import Contention, InvalidRequest, NotFound, Refused, VersionConflict
-from duebook.domain.payment import Done, Failed
+from duebook.domain.payment import Done, Failed, Status
 from duebook.service import pay
 from duebook.service.bookings import MOST_TRIES, Key
 from duebook.service.commands import canonical_hash
@@ -312,8 +312,8 @@ def asked(world: World) -> None:
     world.travel_to(RELEASE)
 
 
-def answer(world: World, outcome: Done | Failed) -> bool:
-    return pay.result(world.bookings, world.provider, "b1.p1", outcome)[1]
+def answer(world: World, outcome: Done | Failed, key: str | None = None) -> bool:
+    return pay.result(world.bookings, world.provider, "b1.p1", outcome, key)[1]
 
 
 def test_an_answer_ends_the_payment_and_the_same_again_is_fine(world: World) -> None:
@@ -331,13 +331,11 @@ def test_a_failure_waits_for_a_person_whose_retry_asks_under_a_new_key(world: Wo
     asked(world)
     assert answer(world, Failed("account closed")) is True
     assert answer(world, Failed("account closed")) is False
-    with pytest.raises(Refused):
-        answer(world, Done("tr_1"))
     assert (world.state(), world.jobs()) == ("paying", {})
     assert [row["payment_id"] for row in world.attention("needs_attention")] == ["b1.p1"]
     world.commands.redrive("b1", "pay_1", {"actor": {"role": "operator"}}, None)
     with pytest.raises(Refused) as refused:
-        answer(world, Done("tr_1"))
+        answer(world, Failed("account closed"))
     assert refused.value.code == "not_requested"
     world.deliver()
     assert world.events()[-1]["data"]["key"] == "b1.p1.e2"
@@ -345,6 +343,51 @@ def test_a_failure_waits_for_a_person_whose_retry_asks_under_a_new_key(world: Wo
     with pytest.raises(Refused) as refused:
         world.commands.redrive("b1", "pay_1", {}, None)
     assert refused.value.code == "already_done"
+
+
+def refused_once(world: World, *, asked_again: bool) -> None:
+    asked(world)
+    answer(world, Failed("account closed"), "b1.p1.e1")
+    world.commands.redrive("b1", "pay_1", {"actor": {"role": "operator"}}, None)
+    if asked_again:
+        world.deliver()
+
+
+def test_a_failure_of_an_earlier_request_that_comes_again_does_not_end_the_one_that_runs(world: World) -> None:
+    """A repeated event is answered a second time; taken for the new request's, a person would pay twice."""
+    refused_once(world, asked_again=True)
+    assert answer(world, Failed("account closed"), "b1.p1.e1") is False
+    with pytest.raises(Refused) as refused:
+        answer(world, Failed("account closed"))
+    assert (refused.value.code, refused.value.details["key"]) == ("which_request", "b1.p1.e2")
+    assert world.bookings.payment("b1.p1").status is Status.UNKNOWN
+    assert answer(world, Failed("still closed"), "b1.p1.e2") is True
+
+
+@pytest.mark.parametrize("asked_again", [False, True])
+@pytest.mark.parametrize("key", [None, "b1.p1.e1"])
+def test_money_that_moved_is_recorded_whichever_request_moved_it(
+    world: World, asked_again: bool, key: str | None
+) -> None:
+    refused_once(world, asked_again=asked_again)
+    assert answer(world, Done("tr_1"), key) is True
+    assert (world.state(), world.jobs()) == ("paid_out", {})
+    assert answer(world, Failed("account closed"), "b1.p1.e1") is False
+
+
+def test_money_that_moved_after_all_is_recorded_over_a_failure(world: World) -> None:
+    asked(world)
+    answer(world, Failed("no answer from the bank"))
+    assert answer(world, Done("tr_1"), "b1.p1.e1") is True
+    assert (world.state(), list(world.attention("needs_attention"))) == ("paid_out", [])
+
+
+@pytest.mark.parametrize("key", ["b1.p1.e2", "b1.p2.e1", "b1.p1.e0", "b1.p1.e", "b1.p1", "b1.p1.e1.e1", "b1.p1.e²"])
+def test_an_answer_under_a_key_that_was_never_given_is_refused(world: World, key: str) -> None:
+    asked(world)
+    with pytest.raises(Refused) as refused:
+        answer(world, Done("tr_1"), key)
+    assert refused.value.code == "not_requested"
 
 
 def test_an_answer_to_what_a_provider_answers_itself_is_refused(world: World) -> None:

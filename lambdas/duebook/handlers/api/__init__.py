@@ -202,7 +202,7 @@ def payment_result(payment_id: PaymentId, body: Annotated[models.ResultIn, Body(
     """The marketplace's answer to a payment it was asked for by event."""
     outcome: Done | Failed
     outcome = Done(body.provider_ref or "") if body.status == "done" else Failed(body.reason or "")
-    _, applied = pay.result(wiring.bookings(), wiring.manner(), payment_id, outcome)
+    _, applied = pay.result(wiring.bookings(), wiring.manner(), payment_id, outcome, body.key)
     return _payment(payment_id) | {"applied": applied}
 
 

@@ -256,11 +256,12 @@ class HoldIn(Request):
 
 
 class ResultIn(Request):
-    """The marketplace's answer to a payment it was asked for."""
+    """The marketplace's answer to a payment it was asked for; `key`: that of the event `payment.requested`."""
 
     status: Literal["done", "failed"]
     provider_ref: Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)] | None = None
     reason: Text | None = None
+    key: Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)] | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> "ResultIn":
