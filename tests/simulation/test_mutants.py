@@ -1,6 +1,7 @@
 """The planted faults still fit the source, and the quickest of them are caught; `make mutants` runs them all."""
 
 import ast
+from importlib import import_module
 
 import pytest
 
@@ -52,6 +53,7 @@ def test_the_quickest_are_caught(name: str) -> None:
 
 
 def test_a_fault_cannot_be_planted_into_a_product_that_runs_already() -> None:
+    import_module("duebook.service.bookings")
     with pytest.raises(RuntimeError, match=r"duebook\.service\.bookings was imported before"):
         plant(BY_NAME["two-writes"])
 
