@@ -691,7 +691,8 @@ class Cloud:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def _reading(self, read: Callable[[Mapping[str, Any]], Booking]) -> Callable[[Mapping[str, Any]], Booking]:
-        """A row that the table lends is read once, for as long as it is the booking's row; values never change."""
+        """A row that the table lends is read once, for as long as it is the booking's row; values never change. The
+        invariants read by themselves."""
 
         def read_once(row: Mapping[str, Any]) -> Booking:
             known = self._read.get(row["pk"])

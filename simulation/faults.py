@@ -12,6 +12,8 @@ from duebook.domain.errors import AwsFailure, Contention, ScheduleConflict, Thro
 from simulation.chance import Draws
 from simulation.settings import Settings
 
+MOST = 0.9
+"""No fault strikes more often than this."""
 MOST_SKEW = timedelta(seconds=1)
 """How far a function's clock may be from the true one, either way."""
 
@@ -147,14 +149,14 @@ class Faults:
         self._settings = settings
         self._draws: dict[str, Draws] = {}
         self._factor = settings.faults
-        self._points = _points(settings.faults)
         self._only = settings.only_occurrences
         self.rates = {name: self._rate(fault) for name, fault in FAULTS.items()}
+        self._points = _points(settings.faults, self.rates)
 
     def _rate(self, fault: Fault) -> float:
         chosen = self._settings.only_faults
         out = (chosen is not None and fault.name not in chosen) or fault.name in self._settings.without_faults
-        return 0.0 if out else min(0.9, fault.rate * self._factor)
+        return 0.0 if out else min(MOST, fault.rate * self._factor)
 
     def draws(self, key: str) -> Draws:
         found = self._draws.get(key)
@@ -215,17 +217,22 @@ class _Point:
     shares: tuple[float, ...]
 
 
-def _points(factor: float) -> dict[tuple[str, str], _Point]:
-    """(call, when) → what may strike there."""
+def _points(factor: float, rates: Mapping[str, float]) -> dict[tuple[str, str], _Point]:
+    """(call, when) → what may strike there. Kinds that are left out keep their share, so that the others strike as they
+    did, as long as there is room for all."""
     found: dict[tuple[str, str], list[Fault]] = {}
     for fault in FAULTS.values():
         for point in fault.calls:
             found.setdefault(point, []).append(fault)
     points: dict[tuple[str, str], _Point] = {}
     for around, faults in found.items():
+        if sum(fault.rate for fault in faults) * factor > MOST:
+            faults = [fault for fault in faults if rates[fault.name]]
+        if not faults:
+            continue
         sums = tuple(accumulate(fault.rate for fault in faults))
         kinds, shares = tuple(fault.name for fault in faults), tuple(share / sums[-1] for share in sums[:-1])
-        points[around] = _Point(" ".join(around), kinds, min(0.9, sums[-1] * factor), shares)
+        points[around] = _Point(" ".join(around), kinds, min(MOST, sums[-1] * factor), shares)
     return points
 
 

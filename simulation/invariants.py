@@ -17,6 +17,7 @@ from duebook.domain.payment import Kind, Payment
 from duebook.domain.times import iso, parse
 from duebook.service import rows
 from duebook.service.project import request_for, wants_schedule
+from duebook.service.rows import read_booking
 from simulation.faults import MOST_SKEW
 from simulation.promises import Promises, died
 from simulation.states import Execution
@@ -197,7 +198,7 @@ class Invariants:
             raise Broken("jobs_follow_booking", life.booking_id, f"rows {found}, booking {planned}")
         deployed = self.cloud.deployed_at
         if life.derived and not (deployed is not None and self.cloud.now - deployed < DEPLOYING):
-            wanted = {name: iso(at) for name, at in jobs_for(rows.read_booking(booking)).items()}
+            wanted = {name: iso(at) for name, at in jobs_for(read_booking(booking)).items()}
             if wanted != {name: job["run_at"] for name, job in planned.items()}:
                 raise Broken("jobs_follow_booking", life.booking_id, f"derived {wanted}, written {planned}")
         life.jobs = life.derived = False
@@ -298,7 +299,7 @@ class Invariants:
             if row["status"] == rows.PENDING and parse(row["run_at"]) < now - OVERDUE:
                 return f"{row['job']} was due {row['run_at']} and is pending, {row['attempts']} failed rounds"
         planned = booking.get("planned", {})
-        wanted = {name: iso(at) for name, at in jobs_for(rows.read_booking(booking)).items()}
+        wanted = {name: iso(at) for name, at in jobs_for(read_booking(booking)).items()}
         if wanted != {name: job["run_at"] for name, job in planned.items()}:
             return f"derived {wanted}, written {planned}"
         return None

@@ -288,7 +288,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         name="answer-of-its-request",
-        guard="a failure ends only the request that it answers, and money that moved is recorded over a failure",
+        guard="a failure ends only the request that it answers",
         failure="B1-B8",
         edits=(
             Edit(
@@ -296,15 +296,23 @@ MUTANTS: Sequence[Mutant] = (
                 "        if is_failure and key is not None and key != latest.key:\n            return None\n",
                 "",
             ),
+        ),
+        tests=(
+            "tests/unit/service/test_commands.py::test_a_failure_of_an_earlier_request_that_comes_again_does_not_end_the_one_that_runs",
+        ),
+    ),
+    Mutant(
+        name="done-after-failed",
+        guard="money that moved is recorded over a failure",
+        failure="B1-B8",
+        edits=(
             Edit(
                 "service/pay.py",
                 "            case (Status.DONE, _) | (Status.FAILED, Failed()):\n",
                 "            case ((Status.DONE | Status.FAILED), _):\n",
             ),
         ),
-        settings=small(
-            3, bookings=300, days=365, faults=5.0, reconcile_days=7, only_bookings=("b000242",), payments="external"
-        ),
+        tests=("tests/unit/service/test_commands.py::test_money_that_moved_after_all_is_recorded_over_a_failure",),
     ),
     Mutant(
         name="lease",

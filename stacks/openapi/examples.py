@@ -96,7 +96,7 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     },
     "payment_result": {
         "it moved": {"status": "done", "provider_ref": "tr_1MzF"},
-        "it never will": {"status": "failed", "reason": "the account is closed"},
+        "it never will": {"status": "failed", "reason": "the account is closed", "key": "b1.p1.e1"},
     },
     "retry_payment": {"looked at": {"actor": OPERATOR, "reason": "the account is open again"}},
     "release_payout": {"checked": {"actor": OPERATOR, "reason": "its import was checked"}},

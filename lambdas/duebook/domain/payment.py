@@ -87,8 +87,7 @@ class Payment:
 
     def had_key(self, key: str) -> bool:
         """Whether this is its key, or was the key of an earlier epoch."""
-        reference, _, epoch = key.rpartition(".e")
-        return reference == self.payment_id and epoch.isascii() and epoch.isdigit() and 1 <= int(epoch) <= self.epoch
+        return any(key == f"{self.payment_id}.e{epoch}" for epoch in range(1, self.epoch + 1))
 
     @property
     def is_open(self) -> bool:
@@ -102,7 +101,7 @@ class Payment:
 
     @property
     def is_unsent(self) -> bool:
-        """Surely nothing moved and nothing is under way: never sent, or definitely refused. It may still be changed."""
+        """Nothing is under way: never sent, or refused, as far as anybody said. It may still be changed."""
         return self.status in (Status.INTENT, Status.FAILED)
 
     @property
@@ -249,7 +248,7 @@ def park(payment: Payment, reason: str, after: timedelta, now: datetime) -> Paym
         reason=reason,
         parked_since=since,
         lease_until=None,
-        next_attempt_at=now + after if now < since + LONGEST_PARKED else None,
+        next_attempt_at=min(now + after, since + LONGEST_PARKED) if now < since + LONGEST_PARKED else None,
     )
 
 

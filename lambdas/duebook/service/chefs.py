@@ -1,7 +1,8 @@
 """Chefs and the switch: who is paid. What may not go is parked under its chef, and goes when what held it is over."""
 
 from collections.abc import Callable
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 
 from duebook.domain import chef as rules
 from duebook.domain.booking import Booking
@@ -18,8 +19,10 @@ from duebook.service.queries import Listing
 from duebook.service.rows import Cause
 
 SWITCH = ("#payouts", "switch")
-MOST_WOKEN = 200
-"""Parked payments one call wakes; the daily look finds the others, and so does the same call again."""
+PAGE = 200
+WAKING = timedelta(seconds=15)
+"""How long one call wakes parked payments, of the 29 s that API Gateway waits. What is left goes when the call is
+repeated, or at its own look, within a week."""
 
 
 def load(table: Table, chef_id: str) -> Chef:
@@ -107,16 +110,28 @@ def _change(bookings: Bookings, chef_id: str, decide: Callable[[Chef], Chef | No
 
 
 def _wake_parked(bookings: Bookings, chef_id: str) -> None:
-    """Each by its own transaction; one that was woken already is left alone."""
-    for row in parked(bookings.table, chef_id, limit=MOST_WOKEN).items:
-        payment_id = row["payment_id"]
+    """Each by its own transaction; one that was woken already, or that keeps changing, is left alone."""
+    until = bookings.clock() + WAKING
+    cursor: str | None = None
+    while True:
+        page = parked(bookings.table, chef_id, cursor=cursor, limit=PAGE)
+        for row in page.items:
+            if bookings.clock() >= until:
+                return
+            _wake(bookings, row["payment_id"])
+        cursor = page.cursor
+        if cursor is None:
+            return
 
-        def wake(booking: Booking | None, now: datetime, payment_id: str = payment_id) -> Step | None:
-            payment = bookings.payment(payment_id)
-            if booking is None or not payment.is_open or payment.parked_since is None:
-                return None
-            return payment_step(booking, unpark(payment, now), "payment.retried", now, "what held it is over")
 
+def _wake(bookings: Bookings, payment_id: str) -> None:
+    def wake(booking: Booking | None, now: datetime) -> Step | None:
+        payment = bookings.payment(payment_id)
+        if booking is None or not payment.is_open or payment.parked_since is None:
+            return None
+        return payment_step(booking, unpark(payment, now), "payment.retried", now, "what held it is over")
+
+    with suppress(VersionConflict):
         bookings.change(parent(payment_id), Cause(source="api"), wake)
 
 

@@ -253,7 +253,7 @@ def result(
                 return None
             case (Status.DONE, _) | (Status.FAILED, Failed()):
                 raise Refused("already_answered", f"the payment is {latest.status}", state=latest.status.value)
-            case (Status.INTENT, _) if is_failure or latest.epoch == 1:
+            case (Status.INTENT, _) if is_failure or latest.epoch == 1 or key == latest.key:
                 raise Refused("not_requested", "the payment is not asked for", state=latest.status.value)
             case ((Status.MISMATCHED | Status.VOID), _):
                 raise Refused("not_requested", "the payment is not asked for", state=latest.status.value)

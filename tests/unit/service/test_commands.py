@@ -382,7 +382,16 @@ def test_money_that_moved_after_all_is_recorded_over_a_failure(world: World) -> 
     assert (world.state(), list(world.attention("needs_attention"))) == ("paid_out", [])
 
 
-@pytest.mark.parametrize("key", ["b1.p1.e2", "b1.p2.e1", "b1.p1.e0", "b1.p1.e", "b1.p1", "b1.p1.e1.e1", "b1.p1.e²"])
+def test_an_answer_to_a_request_that_was_not_made_yet_is_refused(world: World) -> None:
+    refused_once(world, asked_again=False)
+    with pytest.raises(Refused) as refused:
+        answer(world, Done("tr_1"), "b1.p1.e2")
+    assert refused.value.code == "not_requested"
+
+
+@pytest.mark.parametrize(
+    "key", ["b1.p1.e2", "b1.p2.e1", "b1.p1.e0", "b1.p1.e01", "b1.p1.e", "b1.p1", "b1.p1.e1.e1", "b1.p1.e²"]
+)
 def test_an_answer_under_a_key_that_was_never_given_is_refused(world: World, key: str) -> None:
     asked(world)
     with pytest.raises(Refused) as refused:

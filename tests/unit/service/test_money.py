@@ -7,7 +7,7 @@ import pytest
 
 from duebook.adapters.payments import LedgerPayments
 from duebook.domain.booking import State
-from duebook.domain.errors import ConditionFailed, Refused
+from duebook.domain.errors import ConditionFailed, Refused, VersionConflict
 from duebook.domain.payment import LONGEST_LOOK, LONGEST_PARKED, Done, Failed, Mismatched, Outcome, Payment
 from duebook.domain.times import parse
 from duebook.domain.transitions import Step
@@ -49,6 +49,31 @@ def test_a_payout_to_a_held_chef_parks_is_listed_and_goes_when_the_hold_ends(wor
     assert world.state() == State.PAID_OUT
 
 
+def test_the_end_of_a_hold_wakes_all_that_is_parked_past_one_that_keeps_changing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [f"b{number}" for number in range(1, 6)]
+    for booking_id in ids:
+        world.paid(booking_id)
+    chefs.hold(world.bookings, "ch-1", None)
+    world.travel_to(RELEASE + HOUR)
+    monkeypatch.setattr(chefs, "PAGE", 2)
+    change = world.bookings.change
+
+    def one_keeps_changing(booking_id: str, *more: Any) -> Any:
+        if booking_id == "b2":
+            raise VersionConflict("b2 kept changing")
+        return change(booking_id, *more)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(world.bookings, "change", one_keeps_changing)
+        chefs.unhold(world.bookings, "ch-1")
+    assert [row["payment_id"] for row in chefs.parked(world.table, "ch-1").items] == ["b2.p1"]
+    chefs.unhold(world.bookings, "ch-1")
+    world.deliver()
+    assert sorted(id_ for id_, _, _ in sends(world)) == [f"{booking_id}.p1" for booking_id in ids]
+
+
 def test_two_unholds_pay_once(world: World) -> None:
     world.paid()
     chefs.hold(world.bookings, "ch-1", None)
@@ -72,11 +97,12 @@ def test_what_is_parked_is_looked_at_after_a_day_then_ever_later_and_after_90_da
     world.travel_to(RELEASE + DAY + MINUTE)
     assert payment(world).next_attempt_at == first + DAY
     assert payment(world).attempt == 0
-    world.travel_to(RELEASE + LONGEST_PARKED + LONGEST_LOOK + DAY)
+    world.travel_to(RELEASE + LONGEST_PARKED + HOUR)
     assert payment(world).needs_attention
     parked = [row for row in world.history() if row["type"] == "payment.parked"]
     looks = [parse(row["at"]).replace(second=0) for row in parked]
     assert [(later - look) // DAY for look, later in pairwise(looks)] == [1, 1, 2, 4] + [7] * 11
+    assert looks[-1] + LONGEST_LOOK > looks[0] + LONGEST_PARKED
     chefs.unhold(world.bookings, "ch-1")
     world.deliver()
     assert sends(world) == [PAYOUT]

@@ -101,7 +101,7 @@ class MemoryTable(FailingTwin):
         after = [_applied(write, item, row) for write, (item, _), row in zip(writes, kept, before, strict=True)]
         for at, write in enumerate(writes):
             if isinstance(write, Update | Check):
-                sizes[at] += self._table.sizes.get(keys[at], 0)
+                sizes[at] += self._table.sizes.get(keys[at], 4 * sum(map(len, keys[at])) + 72)
         _check_whole(after, sizes)
         for write, key, row, most in zip(writes, keys, after, sizes, strict=True):
             if not isinstance(write, Check):
@@ -167,12 +167,12 @@ class MemoryTable(FailingTwin):
             self._store(key, None, by_ttl=True)
 
     def row(self, pk: str, sk: str) -> Item | None:
-        """A copy of one row."""
+        """One row, as a reader gets it."""
         found = self._table.rows.get((pk, sk))
         return self._given(found) if found is not None else None
 
     def rows(self, pk: str | None = None) -> Iterator[Item]:
-        """Copies of all rows, or of one partition's in order."""
+        """All rows, or one partition's in order, as a reader gets them."""
         keys = list(self._table.rows) if pk is None else [(pk, sk) for sk, *_ in self._table.partitions.get(pk, [])]
         return (self._given(self._table.rows[key]) for key in keys)
 
