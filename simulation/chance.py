@@ -32,11 +32,8 @@ class Draws:
         left = self._left.get(purpose)
         if left is None:
             left = self._pass(purpose, rate)
-        if left:
-            self._left[purpose] = left - 1
-            return False
-        self._left[purpose] = self._pass(purpose, rate)
-        return True
+        self._left[purpose] = left - 1 if left else self._pass(purpose, rate)
+        return not left
 
     def _pass(self, purpose: str, rate: float) -> int:
         return int(log1p(-self.next(purpose)) / log1p(-rate))

@@ -21,7 +21,7 @@ from duebook.domain.booking import Booking
 from duebook.domain.errors import AwsFailure
 from duebook.domain.payment import Payment
 from duebook.domain.policy import Policy
-from duebook.domain.times import iso, parse
+from duebook.domain.times import parse
 from duebook.handlers import (
     api,
     dispute,
@@ -223,15 +223,12 @@ class Cloud:
         self._runs = count(1)
         self._skews: dict[str, timedelta] = {}
         self._digest = blake2b(digest_size=16)
-        self._noted: list[str] = []
-        self._noted_at = (start, "")
         self._absorbed = 0
         self._swept_at = start
         self._held: dict[str, datetime] = {}
         """Until when a function takes no messages."""
-        self._overdue: list[tuple[str, str, str]] = []
-        self._quiet_until = start
-        """Before this nothing is overdue."""
+        self._overdue: list[tuple[datetime, str, str, str]] = []
+        """When each row has to be looked at, as an instant and as the row words it, and its key."""
         self._read: dict[str, tuple[Any, Booking]] = {}
         self.deployed_at: datetime | None = None
         self.differences = 0
@@ -408,15 +405,7 @@ class Cloud:
         self.changed(change)
 
     def _note(self, line: str) -> None:
-        if self._noted_at[0] is not self.now:
-            self._noted_at = (self.now, f"{self.now.timestamp():.3f}")
-        self._noted.append(f"{self._noted_at[1]} {line}\n")
-        if len(self._noted) > 500:
-            self._digested()
-
-    def _digested(self) -> None:
-        self._digest.update("".join(self._noted).encode())
-        self._noted.clear()
+        self._digest.update(f"{self.now.timestamp():.3f} {line}\n".encode())
 
     def _say(self, about: str, what: str) -> None:
         if self.tell:
@@ -424,7 +413,6 @@ class Cloud:
 
     @property
     def digest(self) -> str:
-        self._digested()
         return self._digest.hexdigest()
 
     # --- the stream ---------------------------------------------------------------------------------------------
@@ -578,17 +566,13 @@ class Cloud:
 
     def _something_is_late(self) -> bool:
         """Whether a job or an event is overdue: of every row's instant the earliest is looked at, if it still holds."""
-        if self.now < self._quiet_until:
-            return False
-        until = iso(self.now + MOST_SKEW * 2 - GRACE)
+        until = self.now + MOST_SKEW * 2 - GRACE
         while self._overdue and self._overdue[0][0] <= until:
-            since, pk, sk = self._overdue[0]
+            _, since, pk, sk = self._overdue[0]
             found = self.table.seen(pk, sk)
             if found and since in (found[0].get("wake_at"), found[0].get("attention_sk", "")[:24]):
                 return True
             heapq.heappop(self._overdue)
-        following = parse(self._overdue[0][0]) if self._overdue else self.now + DAY
-        self._quiet_until = following - MOST_SKEW * 2 + GRACE
         return False
 
     def _is_due(self, new: Mapping[str, Any]) -> None:
@@ -597,10 +581,7 @@ class Cloud:
         if since is None and new.get("attention_pk", "").startswith("outbox#"):
             since = new["attention_sk"][:24]
         if since is not None:
-            entry = (since, new["pk"], new["sk"])
-            heapq.heappush(self._overdue, entry)
-            if self._overdue[0] is entry:
-                self._quiet_until = self.now
+            heapq.heappush(self._overdue, (parse(since), since, new["pk"], new["sk"]))
 
     def _reconcile(self) -> None:
         following = self.now + self.reconcile_every

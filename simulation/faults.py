@@ -176,8 +176,8 @@ class Faults:
         rate = self.rates[name]
         if not self.on or not rate:
             return False
-        draws = self._draws.get(key) or self.draws(key)
-        purpose = _PURPOSES[name]
+        draws = self.draws(key)
+        purpose = f"?{name}"
         return draws.strikes(purpose, rate) and self._allowed(name, key, purpose, draws)
 
     def around(self, call: str, when: str, key: str) -> str | None:
@@ -234,9 +234,6 @@ def _points(factor: float, rates: Mapping[str, float]) -> dict[tuple[str, str], 
         kinds, shares = tuple(fault.name for fault in faults), tuple(share / sums[-1] for share in sums[:-1])
         points[around] = _Point(" ".join(around), kinds, min(MOST, sums[-1] * factor), shares)
     return points
-
-
-_PURPOSES = {name: f"?{name}" for name in FAULTS}
 
 
 def error_of(name: str) -> BaseException:

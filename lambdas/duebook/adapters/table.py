@@ -115,17 +115,16 @@ def written(write: Write) -> Mapping[str, Any] | None:
             return None
 
 
-def check_sizes(items: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Upper bounds of their sizes. Raises `Permanent` for a row above 400 KB or a transaction above 4 MB."""
+def check_sizes(items: Sequence[Mapping[str, Any]]) -> None:
+    """Raises `Permanent` for a row above 400 KB or a transaction above 4 MB."""
     most = [size_at_most(item) for item in items]
     if max(most, default=0) <= LARGEST_ITEM and sum(most) <= LARGEST_TRANSACTION:
-        return most
+        return
     sizes = [size(item) for item in items]
     if max(sizes) > LARGEST_ITEM:
         raise Permanent(f"a row of {max(sizes)} bytes; DynamoDB takes {LARGEST_ITEM}")
     if sum(sizes) > LARGEST_TRANSACTION:
         raise Permanent(f"a transaction of {sum(sizes)} bytes; DynamoDB takes {LARGEST_TRANSACTION}")
-    return most
 
 
 def size(item: Mapping[str, Any]) -> int:

@@ -28,6 +28,11 @@ LONGEST_PARKED = timedelta(days=90)
 """Then a person has to look: it stays listed under its chef, and the hold's end still wakes it."""
 
 
+def key_of(payment_id: str, epoch: int) -> str:
+    """The provider's idempotency key of one epoch."""
+    return f"{payment_id}.e{epoch}"
+
+
 class Kind(StrEnum):
     """`payout` to the chef, `refund` to the customer, `reversal`: back from the chef, of a payout that was made."""
 
@@ -83,11 +88,12 @@ class Payment:
     @property
     def key(self) -> str:
         """The provider's idempotency key: the reference and the epoch."""
-        return f"{self.payment_id}.e{self.epoch}"
+        return key_of(self.payment_id, self.epoch)
 
     def had_key(self, key: str) -> bool:
-        """Whether this is its key, or was the key of an earlier epoch."""
-        return any(key == f"{self.payment_id}.e{epoch}" for epoch in range(1, self.epoch + 1))
+        """Whether it was ever asked for under this key: that of an epoch whose first send was claimed."""
+        last = self.epoch - 1 if self.status is Status.INTENT else self.epoch
+        return any(key == key_of(self.payment_id, epoch) for epoch in range(1, last + 1))
 
     @property
     def is_open(self) -> bool:
@@ -239,8 +245,10 @@ def not_found(payment: Payment, now: datetime, account: str | None = None) -> Pa
 
 
 def park(payment: Payment, reason: str, after: timedelta, now: datetime) -> Payment:
-    """It may not go now: nothing is sent, it is looked at again `after`; no attempt is counted."""
+    """It may not go now: nothing is sent, it is looked at again `after`; no attempt is counted. A look of a day or more
+    is of what is woken when it ends, and comes ever later."""
     since = payment.parked_since or now
+    last = since + LONGEST_PARKED
     if after >= PARKED_LOOK:
         after = min(max(after, now - since), LONGEST_LOOK)
     return replace(
@@ -248,7 +256,7 @@ def park(payment: Payment, reason: str, after: timedelta, now: datetime) -> Paym
         reason=reason,
         parked_since=since,
         lease_until=None,
-        next_attempt_at=min(now + after, since + LONGEST_PARKED) if now < since + LONGEST_PARKED else None,
+        next_attempt_at=min(now + after, last) if now < last else None,
     )
 
 

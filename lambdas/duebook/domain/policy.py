@@ -91,6 +91,8 @@ class Policy:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as stored and shown."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        tiers = [{"before": tier.before, "refund_bps": tier.refund_bps} for tier in self.cancellation]
-        return {**values, "cancellation": tiers}
+        return {**_values(self), "cancellation": [_values(tier) for tier in self.cancellation]}
+
+
+def _values(of: Policy | Tier) -> dict[str, Any]:
+    return {field.name: getattr(of, field.name) for field in fields(of)}

@@ -253,9 +253,9 @@ def result(
                 return None
             case (Status.DONE, _) | (Status.FAILED, Failed()):
                 raise Refused("already_answered", f"the payment is {latest.status}", state=latest.status.value)
-            case (Status.INTENT, _) if is_failure or latest.epoch == 1 or key == latest.key:
-                raise Refused("not_requested", "the payment is not asked for", state=latest.status.value)
-            case ((Status.MISMATCHED | Status.VOID), _):
+            case Status.INTENT, Done() if latest.epoch > 1:
+                pass  # an earlier request moved it
+            case ((Status.INTENT | Status.MISMATCHED | Status.VOID), _):
                 raise Refused("not_requested", "the payment is not asked for", state=latest.status.value)
         if is_failure and key is None and latest.epoch > 1:
             raise Refused(

@@ -42,7 +42,6 @@ class FailingTwin(Twin):
         self.fail: list[Exception] = []
 
     def _before(self, kind: str) -> None:
-        self.calls[kind] += 1
-        self._hook(f"{self.name}.{kind}", "before")
+        super()._before(kind)
         if self.fail:
             raise self.fail.pop(0)

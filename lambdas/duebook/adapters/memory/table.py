@@ -87,7 +87,7 @@ class MemoryTable(FailingTwin):
         if not writes:
             return
         keys = checked(writes)
-        kept = [_kept(stored) if (stored := written(write)) is not None else _NOTHING for write in writes]
+        kept = [_stored(write) for write in writes]
         sizes = [most for _, most in kept]
         if max(sizes) > LARGEST_ITEM or sum(sizes) > LARGEST_TRANSACTION:
             check_sizes([stored for write in writes if (stored := written(write)) is not None])
@@ -101,7 +101,7 @@ class MemoryTable(FailingTwin):
         after = [_applied(write, item, row) for write, (item, _), row in zip(writes, kept, before, strict=True)]
         for at, write in enumerate(writes):
             if isinstance(write, Update | Check):
-                sizes[at] += self._table.sizes.get(keys[at], 4 * sum(map(len, keys[at])) + 72)
+                sizes[at] += self._table.sizes.get(keys[at], 0)
         _check_whole(after, sizes)
         for write, key, row, most in zip(writes, keys, after, sizes, strict=True):
             if not isinstance(write, Check):
@@ -183,8 +183,6 @@ class MemoryTable(FailingTwin):
     def seen(self, pk: str, prefix: str = "") -> list[Item]:
         """A partition's rows whose sort keys start with `prefix`, in order, as they are kept: only to be looked at."""
         entries, rows = self._table.partitions.get(pk, []), self._table.rows
-        if not prefix:
-            return [rows[(pk, sk)] for sk, *_ in entries]
         found = []
         for at in range(bisect_left(entries, (prefix,)), len(entries)):
             sk = entries[at][0]
@@ -343,12 +341,23 @@ def _same(stored: Any, value: Any) -> bool:
     return to_image({"value": stored}) == to_image({"value": value})
 
 
+def _stored(write: Write) -> tuple[Item, int]:
+    """What a write says of its row, kept; nothing of one that stores nothing."""
+    match write:
+        case Put():
+            return _kept(write.item)
+        case Update():
+            return _kept({"pk": write.pk, "sk": write.sk, **write.set})
+        case _:
+            return {}, 0
+
+
 def _applied(write: Write, kept: Item, row: Item | None) -> Item | None:
     match write:
         case Put():
             return kept
         case Update():
-            merged = {**(row or {"pk": write.pk, "sk": write.sk}), **kept}
+            merged = {**(row or {}), **kept}
             for name in (*write.remove, *(name for name, value in write.set.items() if value is None)):
                 merged.pop(name, None)
             return merged
@@ -376,9 +385,6 @@ def _copied(row: Item) -> Item:
 
 def _lent(row: Item) -> Item:
     return row
-
-
-_NOTHING: tuple[Item, int] = ({}, 0)
 
 
 def _kept(item: Mapping[str, Any]) -> tuple[Item, int]:

@@ -10,6 +10,7 @@ from duebook.domain.chef import Chef, Switch
 from duebook.domain.dispute import Dispute
 from duebook.domain.ledger import held
 from duebook.domain.money import shown
+from duebook.domain.payment import key_of
 from duebook.domain.times import Moment, iso
 from duebook.service import rows
 from duebook.service.codec import encode
@@ -117,7 +118,7 @@ def payment(row: Mapping[str, Any]) -> View:
         **{name: row.get(name) for name in PAYMENT_FIELDS},
         "amount_minor": row["amount"],
         "reference": reference,
-        "idempotency_key": f"{reference}.e{epoch}",
+        "idempotency_key": key_of(reference, epoch),
     }
 
 
